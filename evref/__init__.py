@@ -1,0 +1,88 @@
+"""evref: edge-variant graph filters and the graph neural networks they generalise, with every gradient by hand.
+
+>>> import evref as ev
+>>> graph, communities = ev.generators.stochastic_block_model(50, 5, 0.8, 0.2, rng=0)
+>>> net = ev.Network([
+...     ev.EdgeVariant(graph, order=4, out_features=5, bias=True),
+...     ev.ReLU(),
+...     ev.Dense((5, 50), outputs=5),
+... ])
+>>> params = net.init(rng=0)
+>>> ev.gradcheck.dot_test(net, params).ok
+True
+"""
+
+from __future__ import annotations
+
+from . import kernels
+from .contract import Module, NotRepresentable, Tape
+from .filters import EdgeVariant, Filter, catalogue
+from .graph import Graph, generators, shifts
+from .kernels import use_backend, use_threads
+from .learn import (
+    SGD,
+    Adam,
+    CrossEntropy,
+    Dense,
+    FitResult,
+    Identity,
+    LeakyReLU,
+    MaxActivation,
+    MeanSquaredError,
+    MedianActivation,
+    Network,
+    ReLU,
+    Sigmoid,
+    Tanh,
+    accuracy,
+    encode_labels,
+    fit,
+    layer_catalogue,
+    load_network,
+    load_parameters,
+    save_network,
+    save_parameters,
+    schedules,
+)
+from .verify import gradcheck
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "SGD",
+    "Adam",
+    "CrossEntropy",
+    "Dense",
+    "EdgeVariant",
+    "Filter",
+    "FitResult",
+    "Graph",
+    "Identity",
+    "LeakyReLU",
+    "MaxActivation",
+    "MeanSquaredError",
+    "MedianActivation",
+    "Module",
+    "Network",
+    "NotRepresentable",
+    "ReLU",
+    "Sigmoid",
+    "Tanh",
+    "Tape",
+    "accuracy",
+    "catalogue",
+    "encode_labels",
+    "fit",
+    "generators",
+    "gradcheck",
+    "kernels",
+    "layer_catalogue",
+    "load_network",
+    "load_parameters",
+    "save_network",
+    "save_parameters",
+    "schedules",
+    "shifts",
+    "use_backend",
+    "use_threads",
+]

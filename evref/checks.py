@@ -1,0 +1,135 @@
+"""What a caller may pass in: one function per rule, so that every door gives the same answer.
+
+Each function returns the value in the form the house uses, or raises with the argument's name, what was given and what
+was expected. Nothing here knows about graphs; graph input is checked in :mod:`evref.graph.convert`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+FLOATING = (np.dtype(np.float32), np.dtype(np.float64))
+
+_complex_allowed: ContextVar[bool] = ContextVar("evref_complex_allowed", default=False)
+
+
+@contextmanager
+def complex_allowed() -> Iterator[None]:
+    """Let complex128 through the door for a while: the complex-step check needs it, nothing else does."""
+    token = _complex_allowed.set(True)
+    try:
+        yield
+    finally:
+        _complex_allowed.reset(token)
+
+
+def as_floating(name: str, value: Any) -> np.ndarray:
+    """`value` as an array of float32 or float64; integers and bools become float64, anything else is a TypeError.
+
+    >>> as_floating("x", [1, 2]).dtype
+    dtype('float64')
+    >>> as_floating("x", "text")
+    Traceback (most recent call last):
+    ...
+    TypeError: x has dtype <U4; supported are float32, float64, integers and bools
+    """
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # ragged nesting
+        raise ValueError(f"{name} is not a rectangular array: {error}") from None
+    if array.dtype in FLOATING:
+        if not array.dtype.isnative:
+            return array.astype(array.dtype.newbyteorder("="))
+        return array
+    if array.dtype.kind in "iub":
+        return array.astype(np.float64)
+    if array.dtype == np.complex128 and _complex_allowed.get():
+        return array
+    raise TypeError(f"{name} has dtype {array.dtype}; supported are float32, float64, integers and bools")
+
+
+def as_dtype(name: str, value: Any) -> np.dtype:
+    """float32 or float64, however it is spelt."""
+    dtype = np.dtype(value)
+    if dtype not in FLOATING:
+        raise TypeError(f"{name} is {dtype}; supported are float32 and float64")
+    return dtype
+
+
+def require_finite(name: str, array: np.ndarray) -> None:
+    """ValueError with the first offending index if `array` holds NaN or inf."""
+    with np.errstate(all="ignore"):
+        # A sum is finite only if every term is: one cheap pass decides the usual case.
+        if array.size == 0 or np.isfinite(array.sum()):
+            return
+    bad = np.argwhere(~np.isfinite(array))
+    if bad.size:
+        index = tuple(int(i) for i in bad[0])
+        raise ValueError(
+            f"{name} has {len(bad)} value(s) that are not finite, the first {array[index]} at index {index}; "
+            "expected finite numbers (check_finite=False lets them through)"
+        )
+
+
+def as_count(name: str, value: Any, minimum: int = 0) -> int:
+    """An integer of at least `minimum`; bools and floats are a TypeError even when they look whole.
+
+    >>> as_count("order", 3)
+    3
+    >>> as_count("order", True)
+    Traceback (most recent call last):
+    ...
+    TypeError: order is True (bool); expected an integer
+    """
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} is {value!r} (bool); expected an integer")
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); expected an integer") from None
+    if count < minimum:
+        raise ValueError(f"{name} is {count}; expected at least {minimum}")
+    return count
+
+
+def as_number(
+    name: str, value: Any, low: float = -np.inf, high: float = np.inf, *, open_low: bool = False, open_high: bool = False
+) -> float:
+    """A finite real number in the interval from `low` to `high`."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); expected a real number")
+    number = float(value)
+    inside = (number > low if open_low else number >= low) and (number < high if open_high else number <= high)
+    if not np.isfinite(number) or not inside:
+        interval = f"{'(' if open_low else '['}{low:g}, {high:g}{')' if open_high else ']'}"
+        raise ValueError(f"{name} is {number}; expected a finite number in {interval}")
+    return number
+
+
+def as_flag(name: str, value: Any) -> bool:
+    """A bool and nothing that merely looks like one."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); expected True or False")
+    return bool(value)
+
+
+def as_choice(name: str, value: Any, options: Sequence[str]) -> str:
+    """One of `options`, to the letter."""
+    if not isinstance(value, str) or value not in options:
+        raise ValueError(f"{name} is {value!r}; expected one of {', '.join(map(repr, options))}")
+    return value
+
+
+def as_rng(rng: Any) -> np.random.Generator:
+    """None (fresh entropy), an integer seed, a SeedSequence or a Generator; never the global random state."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    if isinstance(rng, np.random.SeedSequence) or rng is None:
+        return np.random.default_rng(rng)
+    return np.random.default_rng(as_count("rng", rng))

@@ -1,0 +1,230 @@
+"""The contract that filters, layers and networks share.
+
+A module is *stateless*: shapes (and a graph) live in the object, numbers live in a plain dict of named arrays.
+
+    params         = module.init(rng=0)
+    y, tape        = module.forward(params, x)              # tape: what backward needs, opaque
+    grads, grad_x  = module.backward(params, tape, grad_y)  # vector-Jacobian product
+    dy             = module.jvp(params, x, dparams, dx)     # Jacobian-vector product
+
+and for all tangents and cotangents
+
+    <dy, grad_y> = sum_p <dparams[p], grads[p]> + <dx, grad_x>
+
+which is the dot test (:func:`evref.gradcheck.dot_test`).
+
+This file holds the doors: what comes in is checked, brought to one batch shape and one dtype, and goes out in the
+shape it came in. A family of filters or layers writes only the mathematics, as the three hooks `_forward`,
+`_backward`, `_jvp`, and says the shapes of its parameters.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from math import prod
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from . import checks
+
+Parameters = dict[str, np.ndarray]
+
+
+class Tape(NamedTuple):
+    """What one forward pass leaves for its backward pass."""
+
+    signature: str  # of the module that wrote it
+    saved: Any  # the family's own
+    x_shape: tuple[int, ...]  # as the caller gave it
+    y_shape: tuple[int, ...]  # as the caller got it
+    dtype: np.dtype  # of the computation
+    x_dtype: np.dtype  # of the caller's x: grad_x comes back in it
+
+
+class NotRepresentable(ValueError):
+    """A map that does not exist for these parameters; the message says which condition failed."""
+
+
+class Module:
+    """Base of filters, layers and networks.
+
+    Constructor arguments are kept as attributes under their own names (scikit-learn's rule): `config` reads them back,
+    and with them a file can rebuild the object.
+    """
+
+    name: ClassVar[str]
+    graph: Any = None
+
+    # ---- shapes ----------------------------------------------------------------------------------------------------
+    @property
+    def in_shape(self) -> tuple[int, ...] | None:
+        """Shape of one sample, e.g. (features, nodes); None where any shape will do."""
+        return None
+
+    @property
+    def out_shape(self) -> tuple[int, ...] | None:
+        return self.in_shape
+
+    def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Name and shape of every learnable array."""
+        return {}
+
+    @property
+    def n_parameters(self) -> int:
+        return sum(prod(shape) for shape in self.parameter_shapes().values())
+
+    def n_operations(self, batch: int = 1) -> int:
+        """Multiply-adds of one forward pass over `batch` samples."""
+        return 0
+
+    # ---- identity --------------------------------------------------------------------------------------------------
+    def config(self) -> dict[str, Any]:
+        """Constructor arguments other than the graph."""
+        names = inspect.signature(type(self)).parameters
+        return {name: getattr(self, name) for name in names if name != "graph"}
+
+    @property
+    def signature(self) -> str:
+        """Names the module and the support it lives on: tapes and files are checked against it."""
+        cached = self.__dict__.get("_signature")
+        if cached is None:
+            arguments = ", ".join(f"{key}={value!r}" for key, value in self.config().items())
+            on = "" if self.graph is None else f" on graph {self.graph.fingerprint}"
+            cached = self.__dict__["_signature"] = f"{type(self).__name__}({arguments}){on}"
+        return cached
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{key}={value!r}" for key, value in self.config().items())
+        first = [] if self.graph is None else [repr(self.graph)]
+        return f"{type(self).__name__}({', '.join(first + ([arguments] if arguments else []))})"
+
+    # ---- parameters ------------------------------------------------------------------------------------------------
+    def init(self, rng: Any = None, dtype: Any = np.float64) -> Parameters:
+        """Fresh parameters: every array uniform in ±s, with s the family's `_init_scale`."""
+        rng = checks.as_rng(rng)
+        dtype = checks.as_dtype("dtype", dtype)
+        params = {}
+        for name, shape in self.parameter_shapes().items():
+            s = self._init_scale(name)
+            params[name] = rng.uniform(-s, s, shape).astype(dtype)
+        return params
+
+    def _init_scale(self, name: str) -> float:
+        raise TypeError(f"{type(self).__name__} has parameters but no _init_scale")
+
+    def _checked_parameters(
+        self, params: Mapping[str, Any], argument: str = "params", check_finite: bool = True
+    ) -> Parameters:
+        """`params` as arrays of the right shapes, or an error that names the parameter."""
+        if not isinstance(params, Mapping):
+            raise TypeError(f"{argument} is {type(params).__name__}; expected a dict of named arrays")
+        shapes = self.parameter_shapes()
+        if params.keys() != shapes.keys():
+            raise ValueError(f"{argument} has the names {sorted(params)}; {type(self).__name__} expects {sorted(shapes)}")
+        arrays = {}
+        for name, shape in shapes.items():
+            label = f"{argument}[{name!r}]"
+            array = checks.as_floating(label, params[name])
+            if array.shape != shape:
+                raise ValueError(f"{label} has shape {array.shape}; expected {shape}")
+            if check_finite:
+                checks.require_finite(label, array)
+            arrays[name] = array
+        return arrays
+
+    # ---- doors -----------------------------------------------------------------------------------------------------
+    def _as_batch(self, argument: str, x: Any, check_finite: bool = True) -> np.ndarray:
+        """`x` with a batch axis in front; (features, nodes) and, for one feature, (nodes,) are one sample."""
+        x = checks.as_floating(argument, x)
+        if check_finite:
+            checks.require_finite(argument, x)
+        core = self.in_shape
+        if core is None:
+            return x
+        if x.ndim == len(core) + 1 and x.shape[1:] == core:
+            return x
+        if x.shape == core:
+            return x[np.newaxis]
+        if len(core) == 2 and core[0] == 1 and x.shape == core[1:]:
+            return x.reshape(1, *core)
+        raise ValueError(self._shape_complaint(argument, x.shape, core))
+
+    def _shape_complaint(self, argument: str, shape: tuple[int, ...], core: tuple[int, ...]) -> str:
+        expected = f"(batch, {', '.join(map(str, core))}) or ({', '.join(map(str, core))}{',' if len(core) == 1 else ''})"
+        text = f"{argument} has shape {shape}; {type(self).__name__} expects {expected}"
+        if len(core) == 2 and len(shape) >= 1:
+            text += f" with {core[0]} feature(s) and {core[1]} nodes"
+            if shape[-1] != core[1] and core[1] in shape:
+                text += f"; axis {shape.index(core[1])} has {core[1]} entries: are the axes swapped? nodes come last"
+        return text
+
+    def _out_shape_for(self, x_shape: tuple[int, ...], y: np.ndarray) -> tuple[int, ...]:
+        """Shape in which the caller gets the batch `y` back: in kind with x."""
+        core = self.in_shape
+        if core is None or len(x_shape) == len(core) + 1:
+            return y.shape
+        if len(x_shape) < len(core) and y.ndim == 3 and y.shape[1] == 1:
+            return y.shape[2:]
+        return y.shape[1:]
+
+    def forward(self, params: Mapping[str, Any], x: Any, *, check_finite: bool = True) -> tuple[np.ndarray, Tape]:
+        """Output and the tape for `backward`. The output comes in the kind of `x`."""
+        params = self._checked_parameters(params, check_finite=check_finite)
+        batch = self._as_batch("x", x, check_finite)
+        dtype = np.result_type(batch, *params.values())
+        y, saved = self._forward(_cast(params, dtype), batch.astype(dtype, copy=False))
+        x_shape = np.shape(x)
+        y_shape = self._out_shape_for(x_shape, y)
+        return y.reshape(y_shape), Tape(self.signature, saved, x_shape, y_shape, dtype, batch.dtype)
+
+    def backward(
+        self, params: Mapping[str, Any], tape: Tape, grad_y: Any, *, check_finite: bool = True
+    ) -> tuple[Parameters, np.ndarray]:
+        """Gradients of <grad_y, y> with respect to every parameter and to x, in their own shapes and dtypes."""
+        if not isinstance(tape, Tape):
+            raise TypeError(f"tape is {type(tape).__name__}; expected the tape that forward returned")
+        if tape.signature != self.signature:
+            raise ValueError(f"tape was written by {tape.signature}; this is {self.signature}")
+        params = self._checked_parameters(params, check_finite=check_finite)
+        grad_y = checks.as_floating("grad_y", grad_y)
+        if grad_y.shape != tape.y_shape:
+            raise ValueError(f"grad_y has shape {grad_y.shape}; the output it belongs to has shape {tape.y_shape}")
+        if check_finite:
+            checks.require_finite("grad_y", grad_y)
+        if self.in_shape is not None and len(tape.x_shape) < len(self.in_shape) + 1:
+            out_shape = self.out_shape
+            grad_y = grad_y.reshape(1, *(grad_y.shape if out_shape is None else out_shape))
+        grads, grad_x = self._backward(_cast(params, tape.dtype), tape.saved, grad_y.astype(tape.dtype, copy=False))
+        grads = {name: grads[name].astype(params[name].dtype, copy=False) for name in params}
+        return grads, grad_x.reshape(tape.x_shape).astype(tape.x_dtype, copy=False)
+
+    def jvp(
+        self, params: Mapping[str, Any], x: Any, dparams: Mapping[str, Any], dx: Any, *, check_finite: bool = True
+    ) -> np.ndarray:
+        """Directional derivative of the output along (dparams, dx)."""
+        params = self._checked_parameters(params, check_finite=check_finite)
+        dparams = self._checked_parameters(dparams, "dparams", check_finite)
+        batch, dbatch = self._as_batch("x", x, check_finite), self._as_batch("dx", dx, check_finite)
+        if np.shape(x) != np.shape(dx):
+            raise ValueError(f"dx has shape {np.shape(dx)}; x has shape {np.shape(x)}, expected the same")
+        dtype = np.result_type(batch, dbatch, *params.values(), *dparams.values())
+        dy = self._jvp(
+            _cast(params, dtype), batch.astype(dtype, copy=False), _cast(dparams, dtype), dbatch.astype(dtype, copy=False)
+        )
+        return dy.reshape(self._out_shape_for(np.shape(x), dy))
+
+    # ---- the mathematics -------------------------------------------------------------------------------------------
+    def _forward(self, params: Parameters, x: np.ndarray) -> tuple[np.ndarray, Any]:
+        raise TypeError(f"{type(self).__name__} defines no _forward")
+
+    def _backward(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> tuple[Parameters, np.ndarray]:
+        raise TypeError(f"{type(self).__name__} defines no _backward")
+
+    def _jvp(self, params: Parameters, x: np.ndarray, dparams: Parameters, dx: np.ndarray) -> np.ndarray:
+        raise TypeError(f"{type(self).__name__} defines no _jvp")
+
+
+def _cast(params: Parameters, dtype: np.dtype) -> Parameters:
+    return {name: array.astype(dtype, copy=False) for name, array in params.items()}

@@ -1,0 +1,111 @@
+"""What every filter has: a graph, in and out features, an optional bias, and its place in the edge-variant family.
+
+A new family subclasses :class:`Filter` and writes
+
+    _shapes()                              its parameters (without the bias)
+    _init_scale(name)                      the half-width of their uniform start
+    _apply, _apply_backward, _apply_jvp    forward, adjoint and tangent, one above the other
+    matrix, to_edge_variant                what the equations call H(S), and its map into the EV recursion
+    n_operations, example
+
+and adds one line to the catalogue in :mod:`evref.filters`. Gradient checks, property tests, the table in the
+documentation and the command line follow from the catalogue.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from .. import checks
+from ..contract import Module, NotRepresentable, Parameters
+from ..graph import Graph
+
+if TYPE_CHECKING:
+    from .edge_variant import EdgeVariant
+
+
+class Filter(Module, ABC):
+    """Base of all filters: y_f = sum_g H_fg(S) x_g [+ bias_f]."""
+
+    graph: Graph
+
+    def __init__(self, graph: Graph, in_features: int, out_features: int, bias: bool) -> None:
+        if not isinstance(graph, Graph):
+            raise TypeError(f"graph is {type(graph).__name__}; expected an evref.Graph (see Graph.from_adjacency and friends)")
+        self.graph = graph
+        self.in_features = checks.as_count("in_features", in_features, minimum=1)
+        self.out_features = checks.as_count("out_features", out_features, minimum=1)
+        self.bias = checks.as_flag("bias", bias)
+
+    @property
+    def in_shape(self) -> tuple[int, int]:
+        return self.in_features, self.graph.n_nodes
+
+    @property
+    def out_shape(self) -> tuple[int, int]:
+        return self.out_features, self.graph.n_nodes
+
+    def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+        shapes = self._shapes()
+        if self.bias:
+            shapes["bias"] = (self.out_features,)
+        return shapes
+
+    # ---- the bias, around what the family writes -------------------------------------------------------------------
+    def _forward(self, params: Parameters, x: np.ndarray) -> tuple[np.ndarray, Any]:
+        y, saved = self._apply(params, x)
+        if self.bias:
+            y += params["bias"][:, None]
+        return y, saved
+
+    def _backward(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> tuple[Parameters, np.ndarray]:
+        grads, grad_x = self._apply_backward(params, saved, grad_y)
+        if self.bias:
+            grads["bias"] = grad_y.sum(axis=(0, 2))
+        return grads, grad_x
+
+    def _jvp(self, params: Parameters, x: np.ndarray, dparams: Parameters, dx: np.ndarray) -> np.ndarray:
+        dy = self._apply_jvp(params, x, dparams, dx)
+        if self.bias:
+            dy += dparams["bias"][:, None]
+        return dy
+
+    # ---- what a family writes --------------------------------------------------------------------------------------
+    @abstractmethod
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """Name and shape of every parameter but the bias, as a new dict."""
+
+    @abstractmethod
+    def _apply(self, params: Parameters, x: np.ndarray) -> tuple[np.ndarray, Any]:
+        """New array y (batch, F, N) and whatever the adjoint needs (nothing that shares memory with x)."""
+
+    @abstractmethod
+    def _apply_backward(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> tuple[Parameters, np.ndarray]:
+        """Gradients of every parameter but the bias, as a new dict, and grad_x."""
+
+    @abstractmethod
+    def _apply_jvp(self, params: Parameters, x: np.ndarray, dparams: Parameters, dx: np.ndarray) -> np.ndarray:
+        """New array dy (batch, F, N)."""
+
+    @abstractmethod
+    def matrix(self, params: Mapping[str, Any]) -> np.ndarray:
+        """Dense H(S), shape (F, G, N, N): y_f = sum_g H[f, g] @ x_g, before the bias."""
+
+    @abstractmethod
+    def to_edge_variant(self, params: Mapping[str, Any]) -> tuple[EdgeVariant, Parameters]:
+        """The edge-variant filter that is the same map, or NotRepresentable with the condition that failed."""
+
+    @classmethod
+    @abstractmethod
+    def example(cls, graph: Graph, rng: Any = None) -> Self:
+        """A small instance on `graph`, several features wide: what tests, docs and outside checkers iterate over."""
+
+    def response(self, params: Mapping[str, Any]) -> np.ndarray:
+        """Transfer function h_fg(lambda) at the graph frequencies, where the filter has one."""
+        raise NotRepresentable(
+            f"{type(self).__name__} has no transfer function: its H(S) need not share the eigenvectors of S"
+        )

@@ -1,0 +1,304 @@
+"""The graph: a shift operator S and the support of I + S on which every edge-variant parameter lives."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .. import checks
+from . import convert, shifts
+
+DIRECTIONS = ("source-target", "target-source")
+
+
+class Graph:
+    """A weighted graph, immutable.
+
+    S[i, j] weighs the edge j → i, so that (S x)_i gathers at node i what its in-neighbours j hold. The parameters of
+    an edge-variant filter sit on the support of I + S: the edges and every node's own entry. That support is stored
+    row by row (CSR, for products with Φ) together with the permutation to column order (for products with Φᵀ).
+
+    An edge is a *nonzero* entry. Explicit zeros, and duplicates that sum to zero, are dropped; other duplicates are
+    summed. The same matrix given dense or sparse is therefore the same graph.
+
+    Two graphs are equal if their S are equal, entry by entry; the dtype does not matter.
+
+    Parameters
+    ----------
+    S : array_like or scipy.sparse matrix or array, shape (N, N)
+        Weights in the convention above. To give a matrix in the other convention, or to have the direction asked for,
+        use :meth:`from_adjacency`. The matrix is copied.
+
+    Attributes
+    ----------
+    n_nodes : int
+        N.
+    S : scipy.sparse.csr_array, shape (N, N)
+        Sorted, no duplicates, no explicit zeros; float32 stays, float64 stays, integers and bools become float64.
+    indptr, indices : ndarray of int64 (N + 1,) and of int32 (nnz,)
+        Support of I + S by rows, column indices rising in each.
+    diagonal : ndarray of int64, shape (N,)
+        Position in `indices` of the entry (i, i).
+    column_indptr, row_indices : ndarray of int64 (N + 1,) and of int32 (nnz,)
+        The same support by columns.
+    transpose : ndarray of int32 (int64 from 2³¹ entries on), shape (nnz,)
+        transpose[p] is the position in `indices` of the p-th entry in column order.
+
+    Raises
+    ------
+    ValueError
+        S is not square, has no nodes, holds NaN or inf, or is a sparse matrix whose indices are out of range.
+    TypeError
+        S holds objects, text, complex numbers, or floats other than float32 and float64.
+
+    Examples
+    --------
+    >>> graph = Graph([[0, 0, 1], [2, 0, 0], [0, 3, 0]])  # 2 → 0, 0 → 1, 1 → 2
+    >>> graph
+    Graph(3 nodes, 3 edges, directed)
+    >>> graph.indptr.tolist(), graph.indices.tolist()
+    ([0, 2, 4, 6], [0, 2, 0, 1, 1, 2])
+    >>> graph.S @ [1, 0, 0]  # what node 0 holds moves along 0 → 1
+    array([0., 2., 0.])
+    """
+
+    n_nodes: int
+    S: sparse.csr_array
+    indptr: np.ndarray
+    indices: np.ndarray
+    diagonal: np.ndarray
+    column_indptr: np.ndarray
+    row_indices: np.ndarray
+    transpose: np.ndarray
+
+    def __init__(self, S: Any) -> None:
+        S = convert.canonical("S", S)
+        n_nodes = S.shape[0]
+        ones = np.ones(max(n_nodes, S.nnz), dtype=np.int8)
+        identity = sparse.csr_array((ones[:n_nodes], np.arange(n_nodes), np.arange(n_nodes + 1)), shape=S.shape)
+        support = identity + sparse.csr_array((ones[: S.nnz], S.indices, S.indptr), shape=S.shape)
+        rows = np.repeat(np.arange(n_nodes), np.diff(support.indptr))
+        position: np.ndarray = np.arange(support.nnz, dtype=np.int32 if support.nnz < 2**31 else np.int64)
+        by_columns = sparse.csr_array((position, support.indices, support.indptr), shape=S.shape).tocsc()
+
+        arrays = {
+            "indptr": support.indptr.astype(np.int64),
+            "indices": support.indices.astype(np.int32),
+            "diagonal": np.flatnonzero(support.indices == rows).astype(np.int64),
+            "column_indptr": by_columns.indptr.astype(np.int64),
+            "row_indices": by_columns.indices.astype(np.int32),
+            "transpose": by_columns.data,
+        }
+        for array in (S.data, S.indices, S.indptr, *arrays.values()):
+            array.setflags(write=False)
+        self.__dict__.update(n_nodes=n_nodes, S=S, **arrays)
+
+    # ---- other ways in -----------------------------------------------------------------------------------------------
+    @classmethod
+    def from_adjacency(cls, A: Any, direction: str | None = None) -> Graph:
+        """Graph of an adjacency matrix, dense or sparse.
+
+        Parameters
+        ----------
+        A : array_like or scipy.sparse matrix or array, shape (N, N)
+        direction : {"source-target", "target-source"}, optional
+            What A[a, b] weighs: the edge a → b (as networkx and PyGSP have it; S = Aᵀ), or the edge b → a (S = A).
+            May be left out only if A is symmetric.
+
+        Examples
+        --------
+        >>> Graph.from_adjacency([[0, 5], [0, 0]], direction="source-target").S.toarray()
+        array([[0., 0.],
+               [5., 0.]])
+        """
+        W = convert.canonical("A", A)
+        if direction is None:
+            if not convert.is_symmetric(W):
+                raise ValueError(
+                    "direction is None and A is not symmetric; expected 'source-target' if A[a, b] weighs the edge "
+                    "a -> b (networkx, PyGSP), or 'target-source' if it weighs b -> a (S = A)"
+                )
+            return cls(W)
+        return cls(W.T if checks.as_choice("direction", direction, DIRECTIONS) == "source-target" else W)
+
+    @classmethod
+    def from_networkx(cls, G: Any, weight: str | None = "weight") -> Graph:
+        """Graph of a networkx graph, nodes in its order; an edge u → v lands in S[v, u].
+
+        An undirected edge goes both ways. Parallel edges of a multigraph are summed. An edge without the attribute
+        `weight` weighs 1, and with ``weight=None`` every edge does.
+
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> Graph.from_networkx(nx.DiGraph([("a", "b")])).S.toarray()
+        array([[0., 0.],
+               [1., 0.]])
+        """
+        if not all(hasattr(G, attribute) for attribute in ("nodes", "edges", "is_directed")):
+            raise TypeError(f"G is {type(G).__name__}; expected a networkx graph")
+        number = {node: i for i, node in enumerate(G.nodes)}
+        if not number:
+            raise ValueError("G has 0 nodes; expected at least one")
+        # None is a legal attribute name to networkx, but no one stores weights under it.
+        edges = [(number[u], number[v], 1 if weight is None else w) for u, v, w in G.edges(data=weight, default=1)]
+        source, target, values = zip(*edges, strict=True) if edges else ((), (), ())
+        names = ("source", "target", f"edge attribute {weight!r} of G")
+        undirected = not G.is_directed()
+        return cls(convert.from_pairs(len(number), source, target, values, undirected=undirected, names=names))
+
+    @classmethod
+    def from_edges(cls, n_nodes: int, source: Any, target: Any, weight: Any = None, undirected: bool = False) -> Graph:
+        """Graph of an edge list: source[e] → target[e] with weight[e], or 1.
+
+        Edges given more than once are summed. With ``undirected=True`` each edge is given once, in either order, and
+        mirrored (a self-loop stays one entry); a pair given in both orders is an error, since its weight would double.
+
+        Examples
+        --------
+        >>> Graph.from_edges(3, source=[0, 1], target=[1, 2], undirected=True)
+        Graph(3 nodes, 4 edges, undirected)
+        """
+        undirected = checks.as_flag("undirected", undirected)
+        return cls(convert.from_pairs(n_nodes, source, target, weight, undirected=undirected))
+
+    @classmethod
+    def from_edge_index(cls, edge_index: Any, n_nodes: int, edge_weight: Any = None) -> Graph:
+        """Graph of an edge index as PyTorch Geometric has it: row 0 the sources, row 1 the targets.
+
+        Whatever `numpy.asarray` takes will do, a torch tensor on the CPU among it. Edges given more than once are
+        summed.
+
+        Examples
+        --------
+        >>> Graph.from_edge_index([[0], [1]], n_nodes=2).S.toarray()
+        array([[0., 0.],
+               [1., 0.]])
+        """
+        pairs = convert.as_rectangular("edge_index", edge_index)
+        if pairs.ndim != 2 or pairs.shape[0] != 2:
+            hint = "; is it transposed?" if pairs.ndim == 2 and pairs.shape[1] == 2 else ""
+            raise ValueError(f"edge_index has shape {pairs.shape}; expected (2, edges){hint}")
+        names = ("edge_index[0]", "edge_index[1]", "edge_weight")
+        return cls(convert.from_pairs(n_nodes, pairs[0], pairs[1], edge_weight, names=names))
+
+    # ---- what it is --------------------------------------------------------------------------------------------------
+    @property
+    def nnz(self) -> int:
+        """Entries of the support of I + S: M + N."""
+        return self.indices.size
+
+    @property
+    def n_edges(self) -> int:
+        """M, the edges between different nodes as ordered pairs: an undirected edge counts twice."""
+        return self.nnz - self.n_nodes
+
+    @property
+    def n_self_loops(self) -> int:
+        """Nonzero diagonal entries of S."""
+        return self.S.nnz - self.n_edges
+
+    @cached_property
+    def is_symmetric(self) -> bool:
+        """S == Sᵀ, exactly."""
+        return convert.is_symmetric(self.S)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Sixteen hex digits that name the support of I + S; the weights do not matter."""
+        digest = hashlib.sha256(np.array([self.n_nodes], dtype="<i8").tobytes())
+        digest.update(self.indptr.astype("<i8", copy=False).data)
+        digest.update(self.indices.astype("<i4", copy=False).data)
+        return digest.hexdigest()[:16]
+
+    def __repr__(self) -> str:
+        loops = f", {self.n_self_loops} self-loops" if self.n_self_loops else ""
+        kind = "undirected" if self.is_symmetric else "directed"
+        return f"Graph({self.n_nodes} nodes, {self.n_edges} edges{loops}, {kind})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Graph):
+            return NotImplemented
+        return self is other or (
+            self.n_nodes == other.n_nodes
+            and all(np.array_equal(getattr(self.S, k), getattr(other.S, k)) for k in ("indptr", "indices", "data"))
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a Graph is immutable: {name} cannot be set")
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.S,)  # through the front door again: unpickled arrays would be writable
+
+    # ---- other graphs from it ----------------------------------------------------------------------------------------
+    def with_shift(self, name: str, **options: Any) -> Graph:
+        """Graph whose S is the named shift operator (see :mod:`evref.graph.shifts`) of this graph's weights.
+
+        >>> Graph([[0, 1], [1, 0]]).with_shift("gcn").S.toarray()
+        array([[0.5, 0.5],
+               [0.5, 0.5]])
+        """
+        return type(self)(shifts.SHIFTS[checks.as_choice("name", name, tuple(shifts.SHIFTS))](self, **options))
+
+    def permuted(self, order: Any) -> Graph:
+        """The same graph renumbered: its node i is node order[i] of this one, S' = S[order][:, order]."""
+        order = convert.as_nodes("order", order, self.n_nodes)
+        if order.size != self.n_nodes or np.unique(order).size != self.n_nodes:
+            raise ValueError(f"order is not a permutation of 0..{self.n_nodes - 1}; expected each node exactly once")
+        return type(self)(self.S[order][:, order])
+
+    def transposed(self) -> Graph:
+        """The graph with every edge turned round: S' = Sᵀ."""
+        return type(self)(self.S.T)
+
+    # ---- on the support ----------------------------------------------------------------------------------------------
+    def within(self, hops: int) -> tuple[np.ndarray, np.ndarray]:
+        """For each node i the nodes from which i is reached in at most `hops` steps, i itself among them.
+
+        Returns
+        -------
+        indptr, indices : ndarray of int64 (N + 1,) and of int32
+            indices[indptr[i]:indptr[i + 1]] are the nodes j, rising.
+
+        Examples
+        --------
+        >>> Graph([[0, 0, 0], [1, 0, 0], [0, 1, 0]]).within(2)[1].tolist()  # 0 → 1 → 2
+        [0, 0, 1, 0, 1, 2]
+        """
+        hops = checks.as_count("hops", hops)
+        step = self.to_csr(np.ones(self.nnz)).astype(bool)  # bools add as "or": path counts cannot overflow
+        nodes = np.arange(self.n_nodes)
+        reached = sparse.csr_array((np.ones(self.n_nodes, dtype=bool), nodes, np.arange(self.n_nodes + 1)), step.shape)
+        for _ in range(hops):
+            before, reached = reached.nnz, step @ reached
+            if reached.nnz == before:  # nothing new at this distance, so nothing beyond it
+                break
+        reached.sort_indices()
+        return reached.indptr.astype(np.int64), reached.indices.astype(np.int32)
+
+    def shift_values(self) -> np.ndarray:
+        """S on the support of I + S, shape (nnz,): zero on the diagonal entries that S lacks."""
+        stored = np.ones(self.nnz, dtype=bool)
+        stored[self.diagonal[self.S.diagonal() == 0]] = False
+        values = np.zeros(self.nnz, dtype=self.S.dtype)
+        values[stored] = self.S.data
+        return values
+
+    def to_csr(self, values: Any) -> sparse.csr_array:
+        """The matrix with `values` (nnz,) on the support of I + S, zeros kept as entries.
+
+        Its index arrays may be this graph's own, which are read-only: copy it before changing its structure.
+        """
+        values = checks.as_floating("values", values)
+        if values.shape != (self.nnz,):
+            raise ValueError(f"values has shape {values.shape}; expected ({self.nnz},), one per entry of I + S")
+        matrix = sparse.csr_array((values, self.indices, self.indptr), shape=self.S.shape)
+        matrix.has_canonical_format = True  # known; SciPy would otherwise walk the indices to find out
+        return matrix

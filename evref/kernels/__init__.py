@@ -1,0 +1,64 @@
+"""The hot loops, twice: `reference` (NumPy/SciPy, reads like the equations) and `compiled` (numba, runs by default).
+
+Both modules define the same functions with the same signatures; :func:`current` returns the one in force.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextvars import ContextVar
+from importlib import import_module
+from types import ModuleType
+
+from .. import checks
+from .settings import Setting
+from .threads import n_threads, use_threads
+
+__all__ = ["BACKENDS", "backend", "current", "n_threads", "use_backend", "use_threads"]
+
+BACKENDS = {"numba": "compiled", "numpy": "reference"}
+
+_log = logging.getLogger("evref")
+_numba_broken = False
+
+
+class use_backend(Setting):
+    """Choose the kernels: `"numba"` (compiled, the default) or `"numpy"` (the reference).
+
+    A plain call changes the choice for the whole process; as a context manager it changes it for the body alone, in
+    this thread alone. Without either, the environment variable `EVREF_BACKEND` decides, else `"numba"`.
+
+    >>> import evref
+    >>> with evref.use_backend("numpy"):
+    ...     evref.kernels.backend()
+    'numpy'
+    """
+
+    _scoped = ContextVar("evref_backend", default=None)
+
+    @staticmethod
+    def _checked(value: str) -> str:
+        return checks.as_choice("backend", value, tuple(BACKENDS))
+
+
+def backend() -> str:
+    """Name of the kernels in force."""
+    name = use_backend.chosen()
+    if name is None:
+        name = checks.as_choice("EVREF_BACKEND", os.environ.get("EVREF_BACKEND", "numba"), tuple(BACKENDS))
+    return "numpy" if _numba_broken else name
+
+
+def current() -> ModuleType:
+    """The module of kernels in force; the reference kernels, with one log line, where numba will not import."""
+    global _numba_broken
+    name = backend()
+    if name == "numba":
+        try:
+            return import_module(".compiled", __name__)
+        except Exception as error:  # absent, or broken against this NumPy: any exception will do as a reason
+            _numba_broken = True
+            _log.warning("numba cannot be used (%s); evref falls back to its NumPy kernels", error)
+            name = "numpy"
+    return import_module("." + BACKENDS[name], __name__)

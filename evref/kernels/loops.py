@@ -1,0 +1,345 @@
+"""The loops of the compiled kernels, on tiles (nodes, width); the reference twin is one file away.
+
+Everything here is plain Python that numba compiles (:func:`kernels_for`), and that also runs uncompiled
+(:func:`plain_kernels`), so that tests and mutation tools can walk through it.
+
+Names: `w` states, `lam` their cotangents, `phi[k, f, g, p]` entry p of Phi^(k+1)_fg in CSR order. A *task* is a piece
+of work that writes memory no other task writes; drivers run the tasks lo..hi-1 of a numbered list.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import sqrt
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numba.extending import register_jitable
+
+from .vectors import SOURCE, add, dot, load, scale_add, store, zeros
+
+inlined = register_jitable(inline="always")
+
+
+@inlined
+def scale_rows(diagonal, x, out, y, zero, lo, hi):
+    """out = diag(diagonal) x;  y += out"""
+    for i in range(lo, hi):
+        row = scale_add(diagonal[i], load(x, i, zero), zero)
+        store(out, i, row)
+        store(y, i, add(load(y, i, zero), row))
+
+
+@inlined
+def gather_rows(indptr, indices, phi, w, out, y, zero, keep, lo, hi):
+    """out = Phi w;  y += out.  The last state of a recursion is not needed again: keep=False leaves `out` alone."""
+    for i in range(lo, hi):
+        row = zero
+        for p in range(indptr[i], indptr[i + 1]):
+            row = scale_add(phi[p], load(w, indices[p], zero), row)
+        if keep:
+            store(out, i, row)
+        store(y, i, add(load(y, i, zero), row))
+
+
+@inlined
+def gather_rows_quiet(indptr, indices, phi, w, out, zero, lo, hi):
+    """out = Phi w, for the states that the backward pass computes again"""
+    for i in range(lo, hi):
+        row = zero
+        for p in range(indptr[i], indptr[i + 1]):
+            row = scale_add(phi[p], load(w, indices[p], zero), row)
+        store(out, i, row)
+
+
+@inlined
+def gather_tangent_rows(indptr, indices, phi, dphi, w, dw, out, dout, dy, zero, lo, hi):
+    """out = Phi w;  dout = Phi dw + dPhi w;  dy += dout"""
+    for i in range(lo, hi):
+        row = zero
+        drow = zero
+        for p in range(indptr[i], indptr[i + 1]):
+            neighbor = load(w, indices[p], zero)
+            row = scale_add(phi[p], neighbor, row)
+            drow = scale_add(phi[p], load(dw, indices[p], zero), drow)
+            drow = scale_add(dphi[p], neighbor, drow)
+        store(out, i, row)
+        store(dout, i, drow)
+        store(dy, i, add(load(dy, i, zero), drow))
+
+
+@inlined
+def adjoint_columns(column_indptr, row_indices, transpose, phi, lam, w, seed, seeded, out, grad_phi, zero, lo, hi):
+    """out = [seed +] Phi^T lam;  grad_phi_ij += <lam_i, w_j>.  One load of lam_i serves both; nothing is scattered."""
+    for j in range(lo, hi):
+        column = load(seed, j, zero) if seeded else zero
+        wj = load(w, j, zero)
+        for p in range(column_indptr[j], column_indptr[j + 1]):
+            q = transpose[p]
+            li = load(lam, row_indices[p], zero)
+            column = scale_add(phi[q], li, column)
+            grad_phi[q] += dot(li, wj)
+        store(out, j, column)
+
+
+@inlined
+def add_rows(x, y, zero, lo, hi):
+    """y += x"""
+    for i in range(lo, hi):
+        store(y, i, add(load(y, i, zero), load(x, i, zero)))
+
+
+@inlined
+def adjoint_scale_rows(diagonal, lam, x, grad_diagonal, grad_x, zero, lo, hi):
+    """grad_x += diag(diagonal) lam;  grad_diagonal_i += <lam_i, x_i>"""
+    for i in range(lo, hi):
+        li = load(lam, i, zero)
+        grad_diagonal[i] += dot(li, load(x, i, zero))
+        store(grad_x, i, scale_add(diagonal[i], li, load(grad_x, i, zero)))
+
+
+@inlined
+def clear_rows(y, zero, lo, hi):
+    for i in range(lo, hi):
+        store(y, i, zero)
+
+
+def _build(width, source, jit):
+    """The drivers for rows of `width` samples. Closures hold numbers alone: anything else would defeat numba's cache."""
+
+    @jit
+    def forward_tasks(indptr, indices, phi, phi0, x, y, scratch, lo, hi):
+        """y[t, f] = sum_g sum_k w^(k)_fg for the tasks (t, f) = divmod(task, F); scratch: two states."""
+        zero = zeros(x, width, source)
+        K, F, G, _ = phi.shape
+        N = x.shape[2]
+        for task in range(lo, hi):
+            t = task // F
+            f = task % F
+            clear_rows(y[t, f], zero, 0, N)
+            for g in range(G):
+                w = x[t, g]
+                if phi0.shape[0] > 0:
+                    scale_rows(phi0[f, g], w, scratch[0], y[t, f], zero, 0, N)
+                    w = scratch[0]
+                for k in range(K):
+                    out = scratch[(k + 1) % 2]
+                    gather_rows(indptr, indices, phi[k, f, g], w, out, y[t, f], zero, k + 1 < K, 0, N)
+                    w = out
+
+    @jit
+    def tangent_tasks(indptr, indices, phi, phi0, x, dphi, dphi0, dx, dy, scratch, lo, hi):
+        """Tangent of forward_tasks; scratch: two states and two tangents."""
+        zero = zeros(x, width, source)
+        K, F, G, _ = phi.shape
+        N = x.shape[2]
+        for task in range(lo, hi):
+            t = task // F
+            f = task % F
+            clear_rows(dy[t, f], zero, 0, N)
+            for g in range(G):
+                w = x[t, g]
+                dw = dx[t, g]
+                if phi0.shape[0] > 0:
+                    for i in range(N):
+                        xi = load(w, i, zero)
+                        drow = scale_add(dphi0[f, g, i], xi, scale_add(phi0[f, g, i], load(dw, i, zero), zero))
+                        store(scratch[0], i, scale_add(phi0[f, g, i], xi, zero))
+                        store(scratch[2], i, drow)
+                        store(dy[t, f], i, add(load(dy[t, f], i, zero), drow))
+                    w = scratch[0]
+                    dw = scratch[2]
+                for k in range(K):
+                    out = scratch[(k + 1) % 2]
+                    dout = scratch[2 + (k + 1) % 2]
+                    gather_tangent_rows(
+                        indptr, indices, phi[k, f, g], dphi[k, f, g], w, dw, out, dout, dy[t, f], zero, 0, N
+                    )
+                    w = out
+                    dw = dout
+
+    @jit
+    def backward_tasks(
+        indptr, indices, column_indptr, row_indices, transpose,
+        phi, phi0, x, grad_y, grad_phi, grad_phi0, grad_x, by_pair, scratch, lo, hi,
+    ):  # fmt: skip
+        """Adjoint of forward_tasks. A task is an input feature g, or with `by_pair` one filter (f, g) = divmod(task, G).
+
+        It owns grad_phi[:, f, g] and grad_x[:, task], and adds to both; scratch: K states w^(0)..w^(K-1) (the first only
+        if there is a Phi^(0)), then two cotangents.
+        """
+        zero = zeros(x, width, source)
+        K, F, G, _ = phi.shape
+        T, _, N, _ = x.shape
+        has0 = phi0.shape[0] > 0
+        for task in range(lo, hi):
+            g = task % G
+            first_f = task // G if by_pair else 0
+            last_f = first_f + 1 if by_pair else F
+            for t in range(T):
+                for f in range(first_f, last_f):
+                    if has0:
+                        for i in range(N):
+                            store(scratch[0], i, scale_add(phi0[f, g, i], load(x[t, g], i, zero), zero))
+                    for k in range(K - 1):
+                        w = x[t, g] if k == 0 and not has0 else scratch[k]
+                        gather_rows_quiet(indptr, indices, phi[k, f, g], w, scratch[k + 1], zero, 0, N)
+                    lam = grad_y[t, f]
+                    for k in range(K - 1, -1, -1):
+                        w = x[t, g] if k == 0 and not has0 else scratch[k]
+                        out = scratch[K + k % 2]
+                        adjoint_columns(
+                            column_indptr, row_indices, transpose, phi[k, f, g], lam, w,
+                            grad_y[t, f], k > 0 or has0, out, grad_phi[k, f, g], zero, 0, N,
+                        )  # fmt: skip
+                        lam = out
+                    if has0:
+                        adjoint_scale_rows(
+                            phi0[f, g], lam, x[t, g], grad_phi0[f, g], grad_x[t, task], zero, 0, N
+                        )
+                    else:
+                        add_rows(lam, grad_x[t, task], zero, 0, N)
+
+    @jit
+    def scale_step(diagonal, x, out, y, lo, hi):
+        """forward_tasks, large graphs: they share one step of the recursion among threads, rows lo..hi-1 each."""
+        scale_rows(diagonal, x, out, y, zeros(x, width, source), lo, hi)
+
+    @jit
+    def forward_step(indptr, indices, phi, w, out, y, keep, lo, hi):
+        gather_rows(indptr, indices, phi, w, out, y, zeros(w, width, source), keep, lo, hi)
+
+    @jit
+    def state_step(indptr, indices, phi, w, out, lo, hi):
+        gather_rows_quiet(indptr, indices, phi, w, out, zeros(w, width, source), lo, hi)
+
+    @jit
+    def adjoint_scale_step(diagonal, lam, x, grad_diagonal, grad_x, lo, hi):
+        adjoint_scale_rows(diagonal, lam, x, grad_diagonal, grad_x, zeros(x, width, source), lo, hi)
+
+    @jit
+    def add_step(x, y, lo, hi):
+        add_rows(x, y, zeros(x, width, source), lo, hi)
+
+    @jit
+    def backward_step(column_indptr, row_indices, transpose, phi, lam, w, seed, seeded, out, grad_phi, lo, hi):
+        adjoint_columns(
+            column_indptr, row_indices, transpose, phi, lam, w, seed, seeded, out, grad_phi,
+            zeros(w, width, source), lo, hi,
+        )  # fmt: skip
+
+    return SimpleNamespace(
+        forward_tasks=forward_tasks,
+        tangent_tasks=tangent_tasks,
+        backward_tasks=backward_tasks,
+        scale_step=scale_step,
+        forward_step=forward_step,
+        state_step=state_step,
+        backward_step=backward_step,
+        adjoint_scale_step=adjoint_scale_step,
+        add_step=add_step,
+    )
+
+
+@inlined
+def pack_tile(x, tile, first, lo, hi):
+    """tile[i, s] = x[first + s, i] for the nodes lo..hi-1, zero past the batch; `x` is (batch, nodes)"""
+    for s in range(tile.shape[1]):
+        if first + s < x.shape[0]:
+            for i in range(lo, hi):
+                tile[i, s] = x[first + s, i]
+        else:
+            for i in range(lo, hi):
+                tile[i, s] = 0
+
+
+@inlined
+def unpack_tile(tile, x, first, lo, hi):
+    """x[first + s, i] = tile[i, s]"""
+    for s in range(min(tile.shape[1], x.shape[0] - first)):
+        for i in range(lo, hi):
+            x[first + s, i] = tile[i, s]
+
+
+BLOCK = 16  # nodes moved at a time: their rows stay in the first-level cache while the samples pass by
+
+
+def pack(x, tiles, lo, hi):
+    """(batch, feature, node) to (tile, feature, node, width), for the nodes lo..hi-1"""
+    for t in range(tiles.shape[0]):
+        for g in range(tiles.shape[1]):
+            for i in range(lo, hi, BLOCK):
+                pack_tile(x[:, g], tiles[t, g], t * tiles.shape[3], i, min(i + BLOCK, hi))
+
+
+def unpack(tiles, x, lo, hi):
+    for t in range(tiles.shape[0]):
+        for g in range(tiles.shape[1]):
+            for i in range(lo, hi, BLOCK):
+                unpack_tile(tiles[t, g], x[:, g], t * tiles.shape[3], i, min(i + BLOCK, hi))
+
+
+def compiled(function: Any) -> Any:
+    """njit, lazily, without the interpreter lock; with the on-disk cache where there is a place to write it."""
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    try:
+        return njit(cache=True, **options)(function)
+    except RuntimeError:  # no writable folder
+        return njit(**options)(function)
+
+
+@cache
+def kernels_for(width: int) -> SimpleNamespace:
+    """The compiled drivers for rows of `width` samples; each compiles when it is first called."""
+    return _build(width, SOURCE, compiled)
+
+
+def adam(param, grad, m, v, new_param, new_m, new_v, beta1, rest1, beta2, rest2, epsilon, size, root):
+    """One pass over memory instead of NumPy's dozen; the operations and their order are the reference twin's."""
+    for i in range(param.size):
+        g = grad[i]
+        new_m[i] = beta1 * m[i] + rest1 * g
+        new_v[i] = beta2 * v[i] + rest2 * g * g
+        new_param[i] = param[i] - size * new_m[i] / (sqrt(new_v[i]) / root + epsilon)
+
+
+def ranks(indptr, indices, x, is_max, low, high):
+    """Nodes of the lower and upper middle rank of each neighbourhood, by a stable insertion sort of its few members."""
+    longest = 0
+    for i in range(indptr.size - 1):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    order = np.empty(longest, np.int32)
+    for b in range(x.shape[0]):
+        for i in range(indptr.size - 1):
+            size = indptr[i + 1] - indptr[i]
+            if is_max:
+                best = indices[indptr[i]]
+                for p in range(indptr[i] + 1, indptr[i + 1]):
+                    if x[b, indices[p]] > x[b, best]:
+                        best = indices[p]
+                low[b, i] = best
+                high[b, i] = best
+            else:
+                for n in range(size):
+                    j = indices[indptr[i] + n]
+                    place = n
+                    while place > 0 and x[b, order[place - 1]] > x[b, j]:
+                        order[place] = order[place - 1]
+                        place -= 1
+                    order[place] = j
+                low[b, i] = order[(size - 1) // 2]
+                high[b, i] = order[size // 2]
+
+
+pack_compiled = compiled(pack)
+adam_compiled = compiled(adam)
+ranks_compiled = compiled(ranks)
+unpack_compiled = compiled(unpack)
+
+
+@cache
+def plain_kernels(width: int) -> SimpleNamespace:
+    """The same drivers as plain Python."""
+    return _build(width, SOURCE, lambda function: function)

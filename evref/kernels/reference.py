@@ -1,0 +1,136 @@
+"""The kernels as the equations have them, in NumPy and SciPy: what a student reads and what the compiled twin must equal.
+
+Arrays (everywhere in this file)
+
+    x, y          (batch, features, nodes)      signals
+    phi           (K, F, G, nnz)                entries of Phi^(k)_fg on the support of I + S, in CSR order
+    phi0          (F, G, nodes) or None         diagonal of Phi^(0)_fg; None: there is no k = 0 term
+
+Complex values pass through unchanged (no conjugation anywhere): the complex-step check differentiates these functions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..graph.support import Graph
+
+Array = np.ndarray
+
+
+def _states(graph: Graph, phi: Array, phi0: Array | None, x: Array, f: int, g: int) -> list[Array]:
+    """w^(0), ..., w^(K) of the filter H_fg, each (nodes, batch): w^(k) = Phi^(k) w^(k-1), eq. stateEV."""
+    w = x[:, g].T  # (nodes, batch)
+    if phi0 is not None:
+        w = phi0[f, g][:, None] * w
+    states = [w]
+    for k in range(len(phi)):
+        states.append(graph.to_csr(phi[k, f, g]) @ states[-1])
+    return states
+
+
+def ev_forward(graph: Graph, phi: Array, phi0: Array | None, x: Array) -> tuple[Array, Array]:
+    """y_f = sum_g sum_k w^(k)_fg, eq. evConv; the sum starts at k = 0 if there is a Phi^(0), else at k = 1.
+
+    The second value is what `ev_backward` wants to see again.
+    """
+    K, F, G, _ = phi.shape
+    y = np.zeros((len(x), F, graph.n_nodes), x.dtype)
+    for f in range(F):
+        for g in range(G):
+            states = _states(graph, phi, phi0, x, f, g)
+            for w in states[1:] if phi0 is None else states:
+                y[:, f] += w.T
+    return y, x.copy()  # a copy: the caller may reuse x before the backward pass
+
+
+def ev_backward(
+    graph: Graph, phi: Array, phi0: Array | None, saved: Array, grad_y: Array
+) -> tuple[Array, Array | None, Array]:
+    """Adjoint of `ev_forward`. With v = grad_y_f, the cotangent lam^(k) of the state w^(k) obeys
+
+    lam^(K) = v,    lam^(k) = v + Phi^(k+1)^T lam^(k+1)   (1 <= k < K),
+    dL/dPhi^(k)_ij = sum_batch lam^(k)_i w^(k-1)_j  on the support,
+    lam^(0) = [v if k = 0 is in the sum] + Phi^(1)^T lam^(1),
+
+    and lam^(0) goes to x through Phi^(0): dL/dphi0_i = sum_batch lam^(0)_i x_i, grad_x += phi0 * lam^(0).
+    """
+    x = saved
+    K, F, G, _ = phi.shape
+    rows = np.repeat(np.arange(graph.n_nodes), np.diff(graph.indptr))  # (nnz,) row of each entry
+    columns = graph.indices
+    grad_phi = np.zeros_like(phi)
+    grad_phi0 = None if phi0 is None else np.zeros_like(phi0)
+    grad_x = np.zeros_like(x)
+    for f in range(F):
+        v = grad_y[:, f].T  # (nodes, batch)
+        for g in range(G):
+            w = _states(graph, phi, phi0, x, f, g)
+            lam = v  # lam^(K)
+            for k in range(K, 0, -1):
+                grad_phi[k - 1, f, g] = np.einsum("pb,pb->p", lam[rows], w[k - 1][columns])
+                back = graph.to_csr(phi[k - 1, f, g]).T @ lam
+                lam = v + back if k > 1 or phi0 is not None else back
+            if phi0 is None:
+                grad_x[:, g] += lam.T
+            else:
+                grad_phi0[f, g] = np.einsum("ib,ib->i", lam, x[:, g].T)  # type: ignore[index]
+                grad_x[:, g] += (phi0[f, g][:, None] * lam).T
+    return grad_phi, grad_phi0, grad_x
+
+
+def ev_jvp(
+    graph: Graph, phi: Array, phi0: Array | None, x: Array, dphi: Array, dphi0: Array | None, dx: Array
+) -> Array:
+    """Tangent of `ev_forward`: dw^(k) = Phi^(k) dw^(k-1) + dPhi^(k) w^(k-1), dy_f = sum_g sum_k dw^(k)_fg."""
+    K, F, G, _ = phi.shape
+    dy = np.zeros((len(x), F, graph.n_nodes), x.dtype)
+    for f in range(F):
+        for g in range(G):
+            w = _states(graph, phi, phi0, x, f, g)
+            dw = dx[:, g].T
+            if phi0 is not None:
+                dw = phi0[f, g][:, None] * dw + dphi0[f, g][:, None] * x[:, g].T  # type: ignore[index]
+                dy[:, f] += dw.T
+            for k in range(1, K + 1):
+                dw = graph.to_csr(phi[k - 1, f, g]) @ dw + graph.to_csr(dphi[k - 1, f, g]) @ w[k - 1]
+                dy[:, f] += dw.T
+    return dy
+
+
+def adam_update(
+    param: Array, grad: Array, m: Array, v: Array, rate: float, beta1: float, beta2: float, epsilon: float, step: int
+) -> tuple[Array, Array, Array]:
+    """One step of Adam (Kingma & Ba 2015, algorithm 1), `step` counted from 1; returns new param, m, v.
+
+    m <- beta1 m + (1 - beta1) g,           v <- beta2 v + (1 - beta2) g^2,
+    param <- param - rate * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
+    """
+    m = beta1 * m + (1 - beta1) * grad
+    v = beta2 * v + (1 - beta2) * grad * grad
+    size = rate / (1 - beta1**step)
+    root = (1 - beta2**step) ** 0.5
+    return param - size * m / (np.sqrt(v) / root + epsilon), m, v
+
+
+def neighborhood_ranks(indptr: Array, indices: Array, x: Array, kind: str) -> tuple[Array, Array]:
+    """Which neighbour a `"max"` or `"median"` over each neighbourhood picks.
+
+    x is (batch, features, nodes); the result is two integer arrays of the same shape, the nodes of the lower and the
+    upper middle rank (equal for max, and for neighbourhoods of odd size). Ties go to the first in list order. Values
+    are ordered by their real part, so that complex tangents ride along.
+    """
+    low = np.empty(x.shape, np.int32)
+    high = np.empty(x.shape, np.int32)
+    for i in range(x.shape[-1]):
+        members = indices[indptr[i] : indptr[i + 1]]
+        order = np.argsort(x.real[..., members], axis=-1, kind="stable")
+        size = len(members)
+        if kind == "max":
+            best = np.argmax(x.real[..., members], axis=-1)
+            low[..., i] = high[..., i] = members[best]
+        else:
+            low[..., i] = members[order[..., (size - 1) // 2]]
+            high[..., i] = members[order[..., size // 2]]
+    return low, high
+

@@ -1,0 +1,157 @@
+"""Optimisers, written out: gradients in, new parameters out.
+
+    state         = optimizer.init(params)
+    params, state = optimizer.step(params, grads, state)
+
+`step` returns new arrays and leaves the old ones alone, so an interrupt never leaves parameters half updated. The state
+is a flat dict of arrays, which a checkpoint can hold as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .. import checks, kernels
+from ..contract import Parameters
+
+Array = np.ndarray
+State = dict[str, np.ndarray]
+
+
+class Optimizer:
+    """Base of the optimisers: the doors. An optimiser names its moments and writes `_update` for one array."""
+
+    moments: ClassVar[tuple[str, ...]]  # arrays kept for each parameter
+    learning_rate: float
+    weight_decay: float
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in vars(self).items())})"
+
+    def _state_shapes(self, params: Parameters) -> dict[str, tuple[int, ...]]:
+        return {f"{moment}.{name}": p.shape for moment in self.moments for name, p in params.items()}
+
+    def init(self, params: Mapping[str, Any]) -> State:
+        """The state before the first step: zero steps, zero moments."""
+        arrays = {name: checks.as_floating(f"params[{name!r}]", p) for name, p in params.items()}
+        zeros = {f"{moment}.{name}": np.zeros_like(p) for moment in self.moments for name, p in arrays.items()}
+        return {"step": np.zeros((), np.int64), **zeros}
+
+    def step(
+        self, params: Mapping[str, Any], grads: Mapping[str, Any], state: Mapping[str, Array], learning_rate: Any = None
+    ) -> tuple[Parameters, State]:
+        """New parameters and new state after one step along `grads`.
+
+        `learning_rate` stands in for the optimiser's own for this step; schedules use it.
+        """
+        rate = self.learning_rate if learning_rate is None else checks.as_number("learning_rate", learning_rate, 0)
+        arrays = {name: checks.as_floating(f"params[{name!r}]", p) for name, p in params.items()}
+        shapes = {name: p.shape for name, p in arrays.items()}
+        _require_arrays("grads", grads, shapes)
+        _require_arrays("state", state, {"step": (), **self._state_shapes(arrays)})
+        count = int(state["step"]) + 1
+        new_params, new_state = {}, {"step": np.array(count, np.int64)}
+        for name, p in arrays.items():
+            gradient = np.asarray(grads[name]).astype(p.dtype, copy=False)
+            if self.weight_decay:
+                gradient = gradient + self.weight_decay * p
+            old = [state[f"{moment}.{name}"] for moment in self.moments]
+            new_params[name], *new = self._update(p, gradient, old, rate, count)
+            new_state.update({f"{moment}.{name}": value for moment, value in zip(self.moments, new, strict=True)})
+        return new_params, new_state
+
+    def _update(self, p: Array, gradient: Array, moments: list[Array], rate: float, count: int) -> tuple[Array, ...]:
+        raise TypeError(f"{type(self).__name__} defines no _update")
+
+
+def _require_arrays(argument: str, arrays: Mapping[str, Any], shapes: dict[str, tuple[int, ...]]) -> None:
+    if arrays.keys() != shapes.keys():
+        raise ValueError(f"{argument} has the names {sorted(arrays)}; expected {sorted(shapes)}")
+    for name, shape in shapes.items():
+        if np.shape(arrays[name]) != shape:
+            raise ValueError(f"{argument}[{name!r}] has shape {np.shape(arrays[name])}; expected {shape}")
+
+
+class Adam(Optimizer):
+    """Adam (Kingma & Ba 2015, algorithm 1). With g the gradient and t the number of the step, from 1,
+
+        m <- beta1 m + (1 - beta1) g,        v <- beta2 v + (1 - beta2) g^2,
+        param <- param - learning_rate (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon).
+
+    Parameters
+    ----------
+    learning_rate, beta1, beta2, epsilon : float
+        As above.
+    weight_decay : float
+        Adds weight_decay * param to the gradient (an L2 penalty, as in torch.optim.Adam; not AdamW).
+
+    The first step has the size of the learning rate, whatever the size of the gradient:
+
+    >>> adam = Adam(learning_rate=0.5)
+    >>> params = {"w": np.array([1.0, 1.0])}
+    >>> params, state = adam.step(params, {"w": np.array([1e-3, -8.0])}, adam.init(params))
+    >>> params["w"].round(4)
+    array([0.5, 1.5])
+    """
+
+    moments = ("m", "v")
+
+    def __init__(
+        self,
+        learning_rate: float = 1e-3,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        weight_decay: float = 0.0,
+    ) -> None:
+        self.learning_rate = checks.as_number("learning_rate", learning_rate, 0)
+        self.beta1 = checks.as_number("beta1", beta1, 0, 1, open_high=True)
+        self.beta2 = checks.as_number("beta2", beta2, 0, 1, open_high=True)
+        self.epsilon = checks.as_number("epsilon", epsilon, 0)
+        self.weight_decay = checks.as_number("weight_decay", weight_decay, 0)
+
+    def _update(self, p: Array, gradient: Array, moments: list[Array], rate: float, count: int) -> tuple[Array, ...]:
+        update = kernels.current().adam_update
+        return update(p, gradient, *moments, rate, self.beta1, self.beta2, self.epsilon, count)
+
+
+class SGD(Optimizer):
+    """Gradient descent with momentum, v <- momentum v + g, param <- param - learning_rate d,
+
+    where d = v, or g + momentum v with Nesterov's variant.
+
+    Parameters
+    ----------
+    learning_rate, momentum : float
+        As above; momentum 0 is plain gradient descent.
+    nesterov : bool
+        Look ahead along the momentum; needs momentum > 0.
+    weight_decay : float
+        Adds weight_decay * param to the gradient.
+
+    >>> sgd = SGD(learning_rate=0.5)
+    >>> params = {"w": np.array([4.0])}
+    >>> params, state = sgd.step(params, {"w": np.array([2.0])}, sgd.init(params))
+    >>> params["w"]
+    array([3.])
+    """
+
+    moments = ("v",)
+
+    def __init__(
+        self, learning_rate: float, momentum: float = 0.0, nesterov: bool = False, weight_decay: float = 0.0
+    ) -> None:
+        self.learning_rate = checks.as_number("learning_rate", learning_rate, 0)
+        self.momentum = checks.as_number("momentum", momentum, 0)
+        self.nesterov = checks.as_flag("nesterov", nesterov)
+        self.weight_decay = checks.as_number("weight_decay", weight_decay, 0)
+        if self.nesterov and not self.momentum:
+            raise ValueError("nesterov is True but momentum is 0; expected momentum > 0")
+
+    def _update(self, p: Array, gradient: Array, moments: list[Array], rate: float, count: int) -> tuple[Array, ...]:
+        v = self.momentum * moments[0] + gradient
+        direction = gradient + self.momentum * v if self.nesterov else v
+        return p - rate * direction, v

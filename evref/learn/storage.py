@@ -1,0 +1,299 @@
+"""Parameters and networks on disk: npz archives with a JSON header, and never a pickle.
+
+An archive is a zip of uncompressed npy arrays, which `numpy.load(path, allow_pickle=False)` reads as well. The array
+"header" holds the bytes of a JSON object: format, schema, kind, evref's version, and what the kind adds. Files are
+written beside their destination and then renamed, so an interrupt leaves the previous file as it was. Reading trusts
+nothing: an archive that evref would not have written is refused with its name and what is wrong with it; nothing is
+extracted to disk and nothing in it is executed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import os
+import re
+import secrets
+import sys
+import zipfile
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .. import checks
+from ..contract import Module, Parameters
+from ..graph import Graph
+
+FORMAT = "evref"
+SCHEMA = 1
+_ENTRY = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")  # no separators, no "..": never a path
+
+
+# ---- archives --------------------------------------------------------------------------------------------------------
+def write_archive(path: Any, kind: str, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """Write exactly `path`, whole or not at all."""
+    for name, array in arrays.items():
+        if not isinstance(name, str) or not _ENTRY.fullmatch(name) or name == "header":
+            raise ValueError(f"{name!r} cannot name a stored array; expected letters, digits, '_', '-' and single dots")
+        if array.dtype.kind not in "fiub":
+            raise TypeError(f"array {name!r} has dtype {array.dtype}; stored are floats, integers and bools")
+    version = getattr(sys.modules["evref"], "__version__", "unknown")
+    text = json.dumps({"format": FORMAT, "schema": SCHEMA, "kind": kind, "evref": version, **header})
+    contents: dict[str, Any] = {"header": np.frombuffer(text.encode(), np.uint8), **arrays}
+
+    destination = Path(os.path.realpath(path))  # through a symbolic link, not over it
+    beside = destination.with_name(f".evref-{secrets.token_hex(8)}.tmp")
+    try:
+        with open(beside, "xb") as handle:  # a handle, for to a path NumPy would append ".npz"
+            np.savez(handle, **contents)
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.replace(beside, destination)
+    except BaseException:  # Ctrl-C as well: leave no litter
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def read_archive(path: Any, kinds: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Header and arrays of an archive of one of `kinds`, or a ValueError that names the file."""
+    path = os.fspath(path)
+    with open(path, "rb") as handle:
+        try:
+            with zipfile.ZipFile(handle) as archive:
+                arrays = _read_entries(archive)
+            header = _read_header(arrays)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+        except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError, OverflowError) as error:
+            raise ValueError(f"{path}: not a whole npz archive ({error})") from None
+    if header["kind"] not in kinds:
+        raise ValueError(f"{path}: holds {header['kind']!r}; expected {' or '.join(map(repr, kinds))}")
+    return header, arrays
+
+
+def _read_entries(archive: zipfile.ZipFile) -> dict[str, np.ndarray]:
+    arrays: dict[str, np.ndarray] = {}
+    for info in archive.infolist():
+        name = info.filename.removesuffix(".npy")
+        if name == info.filename or not _ENTRY.fullmatch(name):
+            raise ValueError(f"entry {info.filename!r} is not a name evref gives to an array")
+        if name in arrays:
+            raise ValueError(f"entry {info.filename!r} occurs twice")
+        # Stored as it is, an entry cannot be larger than its file: no small file fills the memory.
+        if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
+            raise ValueError(f"entry {info.filename!r} is compressed; evref writes plain ones")
+        arrays[name] = _read_array(info.filename, archive.read(info))
+    return arrays
+
+
+def _read_array(entry: str, raw: bytes) -> np.ndarray:
+    """One npy file. NumPy reads its head; the size is checked before memory is asked for."""
+    stream = io.BytesIO(raw)
+    version = np.lib.format.read_magic(stream)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"entry {entry!r} has npy version {version}; expected (1, 0) or (2, 0)")
+    read_head = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = read_head(stream)
+    if dtype.hasobject or dtype.kind not in "fiub":
+        raise ValueError(f"entry {entry!r} has dtype {dtype}; expected floats, integers or bools")
+    if any(n < 0 for n in shape) or prod(shape) * dtype.itemsize != len(raw) - stream.tell():
+        raise ValueError(f"entry {entry!r} announces shape {shape} of {dtype}, which is not what it holds")
+    flat = np.frombuffer(raw, dtype, offset=stream.tell())
+    return flat.reshape(shape, order="F" if fortran else "C").astype(dtype.newbyteorder("="))  # a copy, writable
+
+
+def _read_header(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Takes the header out of `arrays`."""
+    raw = arrays.pop("header", None)
+    if raw is None or raw.dtype != np.uint8:
+        raise ValueError("has no evref header")
+    try:
+        header = json.loads(raw.tobytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the header is not JSON ({error})") from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT or not isinstance(header.get("kind"), str):
+        raise ValueError("the header is not evref's")
+    schema = header.get("schema")
+    if not isinstance(schema, int) or schema < 1:
+        raise ValueError(f"the header has schema {schema!r}; expected an integer from 1 to {SCHEMA}")
+    if schema > SCHEMA:
+        raise ValueError(
+            f"has schema {schema}, from evref {header.get('evref')}; this evref reads up to schema {SCHEMA}"
+        )
+    return header
+
+
+def with_prefix(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {f"{prefix}.{name}": array for name, array in arrays.items()}
+
+
+def without_prefix(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name.removeprefix(prefix + "."): a for name, a in arrays.items() if name.startswith(prefix + ".")}
+
+
+# ---- parameters ------------------------------------------------------------------------------------------------------
+def save_parameters(path: Any, params: Mapping[str, Any], module: Module | None = None) -> None:
+    """Save a dict of named arrays; with `module`, also what they belong to.
+
+    Parameters
+    ----------
+    path : str or path
+        Written exactly so; no suffix is added.
+    params : dict of arrays
+    module : Module, optional
+        Its signature and support go into the file, and `load_parameters` holds another module against them.
+    """
+    if module is None:
+        arrays = {str(name): checks.as_floating(f"params[{name!r}]", array) for name, array in params.items()}
+    else:
+        arrays = module._checked_parameters(params, check_finite=False)
+    write_archive(path, "parameters", _belonging(module), with_prefix("params", arrays))
+
+
+def load_parameters(path: Any, module: Module | None = None) -> Parameters:
+    """The arrays of a file of parameters or of a network; with `module`, only if they fit it.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged or foreign, or its names, shapes or graph are not those of `module`.
+    """
+    header, arrays = read_archive(path, ("parameters", "network"))
+    params = without_prefix("params", arrays)
+    if module is None:
+        return params
+    saved, ours = header.get("graph"), _belonging(module)["graph"]
+    if saved is not None and ours is not None and saved != ours:
+        raise ValueError(f"{os.fspath(path)}: a model of graph {saved}; {type(module).__name__} lives on graph {ours}")
+    return _fitting(path, params, module)
+
+
+def _belonging(module: Module | None) -> dict[str, Any]:
+    graph = None if module is None else module.graph
+    return {
+        "signature": None if module is None else module.signature,
+        "graph": None if graph is None else graph.fingerprint,
+    }
+
+
+def _fitting(path: Any, params: Parameters, module: Module) -> Parameters:
+    try:
+        return module._checked_parameters(params, check_finite=False)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{os.fspath(path)}: {error}") from None
+
+
+# ---- networks --------------------------------------------------------------------------------------------------------
+def save_network(path: Any, network: Module, params: Mapping[str, Any]) -> None:
+    """Save a network (or a single filter) with its parameters and its graph, so that the file stands alone."""
+    if not isinstance(network, Module):
+        raise TypeError(f"network is {type(network).__name__}; expected a Network, a filter or a layer")
+    arrays = with_prefix("params", network._checked_parameters(params, check_finite=False))
+    described = _Encoder(arrays).encode(network)
+    write_archive(path, "network", {**_belonging(network), "module": described}, arrays)
+
+
+def load_network(path: Any) -> tuple[Any, Parameters]:
+    """The network and the parameters of a file of `save_network`."""
+    header, arrays = read_archive(path, ("network",))
+    try:
+        network = _Decoder(arrays).decode(header.get("module"))
+    except RecursionError:
+        raise ValueError(f"{os.fspath(path)}: the network is nested too deeply") from None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{os.fspath(path)}: the network cannot be rebuilt ({error})") from None
+    if not isinstance(network, Module):
+        raise ValueError(f"{os.fspath(path)}: describes no network")
+    if network.signature != header.get("signature"):
+        raise ValueError(f"{os.fspath(path)}: rebuilds as {network.signature}; was saved as {header.get('signature')}")
+    return network, _fitting(path, without_prefix("params", arrays), network)
+
+
+def _classes() -> dict[str, type]:
+    """What a file may name: the catalogues and nothing else."""
+    from .. import filters, learn
+
+    return {**filters.catalogue, **learn.layer_catalogue}
+
+
+class _Encoder:
+    """Constructor arguments as JSON; arrays and graphs go to entries of their own and are named by number."""
+
+    def __init__(self, arrays: dict[str, np.ndarray]) -> None:
+        self.arrays = arrays
+        self.graphs: list[Graph] = []
+        self.n_arrays = 0
+
+    def encode(self, value: Any) -> Any:
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        if isinstance(value, np.generic) and value.dtype.kind in "fiub":
+            return value.item()
+        if isinstance(value, (list, tuple)):
+            return {type(value).__name__: [self.encode(item) for item in value]}
+        if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+            return {"dict": {key: self.encode(item) for key, item in value.items()}}
+        if isinstance(value, np.ndarray):
+            entry, self.n_arrays = f"array.{self.n_arrays}", self.n_arrays + 1
+            self.arrays[entry] = value
+            return {"array": entry}
+        if isinstance(value, Graph):
+            return {"graph": self._graph(value)}
+        if isinstance(value, Module):
+            if _classes().get(value.name) is not type(value):
+                raise TypeError(f"{type(value).__name__} is in no catalogue of evref, so a file could not rebuild it")
+            config = {key: self.encode(item) for key, item in value.config().items()}
+            if "graph" in inspect.signature(type(value)).parameters:
+                config["graph"] = self.encode(value.graph)
+            return {"module": value.name, "config": config}
+        raise TypeError(f"a constructor argument of type {type(value).__name__} cannot be stored")
+
+    def _graph(self, graph: Graph) -> str:
+        for number, known in enumerate(self.graphs):
+            if known is graph:
+                return f"graph.{number}"
+        entry = f"graph.{len(self.graphs)}"
+        self.graphs.append(graph)
+        S = graph.S
+        self.arrays.update(with_prefix(entry, {"indptr": S.indptr, "indices": S.indices, "data": S.data}))
+        return entry
+
+
+class _Decoder:
+    """The way back. Raises whatever a constructor raises; the caller adds the file's name."""
+
+    def __init__(self, arrays: dict[str, np.ndarray]) -> None:
+        self.arrays = arrays
+        self.graphs: dict[str, Graph] = {}
+
+    def decode(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        match value:
+            case {"module": str(name), "config": dict(config)}:
+                if name not in _classes():
+                    raise ValueError(f"no filter or layer is called {name!r}")
+                return _classes()[name](**{key: self.decode(item) for key, item in config.items()})
+            case {"list": list(items)}:
+                return [self.decode(item) for item in items]
+            case {"tuple": list(items)}:
+                return tuple(self.decode(item) for item in items)
+            case {"dict": dict(items)}:
+                return {key: self.decode(item) for key, item in items.items()}
+            case {"array": str(entry)}:
+                return self.arrays[entry]
+            case {"graph": str(entry)}:
+                return self._graph(entry)
+        raise ValueError(f"cannot read {value!r}")
+
+    def _graph(self, entry: str) -> Graph:
+        if entry not in self.graphs:
+            indptr, indices, data = (self.arrays[f"{entry}.{part}"] for part in ("indptr", "indices", "data"))
+            n_nodes = len(indptr) - 1
+            self.graphs[entry] = Graph(sparse.csr_array((data, indices, indptr), shape=(n_nodes, n_nodes)))
+        return self.graphs[entry]

@@ -1,0 +1,131 @@
+"""The loop that :func:`evref.learn.fit` runs, once all arguments are checked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from ..contract import Module
+from .checkpoint import Run
+from .losses import Loss
+from .optim import Optimizer
+from .progress import Progress
+from .schedules import Schedule
+
+Array = np.ndarray
+
+EVALUATION_BATCH = 1024  # samples per forward pass outside training: bounds the memory of the tape
+
+
+class Stop(Exception):
+    """Ends a training from within."""
+
+    def __init__(self, stopped: str, reason: str) -> None:
+        super().__init__(reason)
+        self.stopped, self.reason = stopped, reason
+
+
+@dataclass
+class Metric:
+    """What makes parameters the best ones on validation data."""
+
+    name: str
+    function: Callable[[Array, Array], Any] | None  # of prediction and target; None: the validation loss itself
+    sign: int  # +1: higher is better, -1: lower is
+
+
+@dataclass
+class Trainer:
+    """Everything about a training that does not change while it runs; what does is in :class:`Run`."""
+
+    network: Module
+    loss: Loss
+    optimizer: Optimizer
+    x: Array
+    y: Array
+    batch_size: int
+    validation: tuple[Array, Array] | None
+    validate_every: int  # steps
+    metric: Metric
+    patience: int | None
+    schedule: Schedule
+    rng: np.random.Generator
+
+    @property
+    def batches(self) -> int:
+        return -(-len(self.x) // self.batch_size)
+
+    def rate(self, epoch: int) -> float:
+        """Learning rate in `epoch`, from 1; a schedule counts from 0."""
+        factor = checks.as_number(f"schedule({epoch - 1})", self.schedule(epoch - 1), 0)
+        return self.optimizer.learning_rate * factor
+
+    def epoch(self, run: Run, display: Progress, started: float) -> None:
+        """Move `run` on by one epoch, or raise `Stop`."""
+        epoch, rate = run.epoch + 1, self.rate(run.epoch + 1)
+        order = self.rng.permutation(len(self.x))
+        total, seen = 0.0, 0
+        for batch in range(self.batches):
+            rows = order[batch * self.batch_size : (batch + 1) * self.batch_size]
+            total += len(rows) * self.step(run, rows, rate, f"epoch {epoch}, batch {batch + 1}")
+            seen += len(rows)
+            display.step()
+            ends = batch + 1 == self.batches
+            due = self.validation is not None and run.step % self.validate_every == 0
+            if ends or due:
+                value, figure = self.validate(run) if due else (None, None)
+                row = {
+                    "epoch": epoch,
+                    "step": run.step,
+                    "loss": total / seen,
+                    "validation_loss": value,
+                    "validation_metric": figure,
+                    "learning_rate": rate,
+                    "seconds": time.perf_counter() - started,
+                    "ends_epoch": ends,
+                }
+                run.history.append(row)
+                display.row(row)
+                total, seen = 0.0, 0
+            if due and self.patience is not None and run.stale >= self.patience:
+                raise Stop("early", f"no better {self.metric.name} in {run.stale} validations")
+        run.epoch = epoch
+
+    def step(self, run: Run, rows: Array, rate: float, where: str) -> float:
+        """One step of the optimiser; returns the loss before it."""
+        prediction, tape = self.network.forward(run.params, self.x[rows], check_finite=False)
+        value, loss_tape = self.loss.forward(prediction, self.y[rows], check_finite=False)
+        if not np.isfinite(value):
+            run.params = run.proven
+            raise Stop("diverged", f"the loss became {value} at {where}")
+        run.proven = run.params
+        grad_prediction = self.loss.backward(loss_tape)
+        grads, _ = self.network.backward(run.params, tape, grad_prediction, check_finite=False)
+        params, state = self.optimizer.step(run.params, grads, run.state, rate)
+        if not all(np.isfinite(p).all() for p in params.values()):
+            raise Stop("diverged", f"the parameters were no longer finite after {where}")
+        run.params, run.state, run.step = params, state, run.step + 1
+        return value
+
+    def validate(self, run: Run) -> tuple[float, float]:
+        """Validation loss and metric of the newest parameters, which are kept if they are the best so far."""
+        assert self.validation is not None
+        x, y = self.validation
+        chunks = (x[i : i + EVALUATION_BATCH] for i in range(0, len(x), EVALUATION_BATCH))
+        prediction = np.concatenate([self.network.forward(run.params, part, check_finite=False)[0] for part in chunks])
+        value = self.loss.forward(prediction, y, check_finite=False)[0]
+        figure = value
+        # From a NaN an accuracy can be had as well, but it means nothing.
+        if self.metric.function is not None and np.isfinite(value):
+            figure = float(self.metric.function(prediction, y))
+        sign, best = self.metric.sign, run.best_metric
+        if np.isfinite(figure) and np.isfinite(value) and (best is None or sign * figure > sign * best):
+            run.best, run.best_step, run.best_metric, run.stale = run.params, run.step, figure, 0
+        else:
+            run.stale += 1
+        return value, figure

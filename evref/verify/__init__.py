@@ -1,0 +1,1 @@
+"""Is it right? Checks that an outsider can run on ours and on their own."""
