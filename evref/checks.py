@@ -43,9 +43,9 @@ def as_floating(name: str, value: Any) -> np.ndarray:
         array = np.asarray(value)
     except ValueError as error:  # ragged nesting
         raise ValueError(f"{name} is not a rectangular array: {error}") from None
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype in FLOATING:
-        if not array.dtype.isnative:
-            return array.astype(array.dtype.newbyteorder("="))
         return array
     if array.dtype.kind in "iub":
         return array.astype(np.float64)

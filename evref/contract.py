@@ -11,7 +11,7 @@ and for all tangents and cotangents
 
     <dy, grad_y> = sum_p <dparams[p], grads[p]> + <dx, grad_x>
 
-which is the dot test (:func:`evref.gradcheck.dot_test`).
+which is the dot test (:func:`evref.verify.gradcheck.dot_test`).
 
 This file holds the doors: what comes in is checked, brought to one batch shape and one dtype, and goes out in the
 shape it came in. A family of filters or layers writes only the mathematics, as the three hooks `_forward`,

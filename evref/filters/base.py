@@ -6,7 +6,7 @@ A new family subclasses :class:`Filter` and writes
     _init_scale(name)                      the half-width of their uniform start
     _apply, _apply_backward, _apply_jvp    forward, adjoint and tangent, one above the other
     matrix, to_edge_variant                what the equations call H(S), and its map into the EV recursion
-    n_operations, example
+    reach, n_operations, example
 
 and adds one line to the catalogue in :mod:`evref.filters`. Gradient checks, property tests, the table in the
 documentation and the command line follow from the catalogue.
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -32,6 +32,13 @@ class Filter(Module, ABC):
     """Base of all filters: y_f = sum_g H_fg(S) x_g [+ bias_f]."""
 
     graph: Graph
+    linear: ClassVar[bool] = True  # in x, apart from the bias
+    equivariant: ClassVar[bool] = False  # the same parameters on a renumbered graph are the renumbered filter
+
+    @property
+    @abstractmethod
+    def reach(self) -> int | None:
+        """Hops beyond which an output does not hear an input; None where there is no such bound."""
 
     def __init__(self, graph: Graph, in_features: int, out_features: int, bias: bool) -> None:
         if not isinstance(graph, Graph):

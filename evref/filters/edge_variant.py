@@ -102,6 +102,10 @@ class EdgeVariant(Filter):
         if self.order == 0 and self.zeroth == "none":
             raise ValueError('order is 0 with zeroth="none": the sum is empty; expected order >= 1 or another zeroth')
 
+    @property
+    def reach(self) -> int:
+        return self.order
+
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         shapes: dict[str, tuple[int, ...]] = {
             "phi": (self.order, self.out_features, self.in_features, self.graph.nnz)

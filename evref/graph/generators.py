@@ -219,9 +219,13 @@ def _bernoulli(n: int, p: float, rng: np.random.Generator) -> np.ndarray:
 
 
 def _pairs(n_nodes: int, p: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs i > j, each with probability p. Pair number k = i (i - 1) / 2 + j."""
-    k = _bernoulli(n_nodes * (n_nodes - 1) // 2, p, rng)
+    """Pairs i > j, each with probability p."""
+    return _decoded(_bernoulli(n_nodes * (n_nodes - 1) // 2, p, rng))
+
+
+def _decoded(k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The pairs i > j with the numbers k = i (i - 1) / 2 + j."""
     i = ((1 + np.sqrt(1 + 8 * k.astype(np.float64))) / 2).astype(np.int64)
-    i -= i * (i - 1) // 2 > k  # the root may be off by one either way for large k
+    i -= i * (i - 1) // 2 > k  # for large k the rounded root may be one off, either way
     i += i * (i + 1) // 2 <= k
     return i, k - i * (i - 1) // 2

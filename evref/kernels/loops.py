@@ -93,11 +93,15 @@ def add_rows(x, y, zero, lo, hi):
 
 @inlined
 def adjoint_scale_rows(diagonal, lam, x, grad_diagonal, grad_x, zero, lo, hi):
-    """grad_x += diag(diagonal) lam;  grad_diagonal_i += <lam_i, x_i>"""
+    """grad_x += diag(diagonal) lam;  grad_diagonal_i += <lam_i, x_i>
+
+    The product is rounded before it is added (no fused multiply-add): then it does not matter whether the filters of
+    an input feature add to grad_x one after the other or each into a place of its own.
+    """
     for i in range(lo, hi):
         li = load(lam, i, zero)
         grad_diagonal[i] += dot(li, load(x, i, zero))
-        store(grad_x, i, scale_add(diagonal[i], li, load(grad_x, i, zero)))
+        store(grad_x, i, add(load(grad_x, i, zero), scale_add(diagonal[i], li, zero)))
 
 
 @inlined

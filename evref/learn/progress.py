@@ -47,7 +47,6 @@ class Lines(Progress):
     def __init__(self, total: int, done: int, epochs: int) -> None:
         self.total, self.before, self.done, self.epochs = total, done, done, epochs
         self.started = time.perf_counter()
-        self.epoch = 0
 
     def step(self) -> None:
         self.done += 1

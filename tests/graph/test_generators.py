@@ -57,12 +57,13 @@ def test_erdos_renyi_at_the_ends(directed):
 
 
 def test_pair_numbers_are_decoded_without_rounding():
-    # p = 1 gives every pair in order; far out, the root of a large number must not be off by one
     i, j = generators._pairs(300, 1.0, np.random.default_rng(0))
     np.testing.assert_array_equal((i, j), np.tril_indices(300, -1))
-    n = 10**7
-    i, j = generators._pairs(n, 1e-9, np.random.default_rng(0))
-    assert i.size > 10_000 and (0 <= j).all() and (j < i).all() and (i < n).all()
+    # far out, the first and the last pair of a row are where a rounded root goes wrong
+    rows = 2 ** np.arange(20, 31) + np.arange(-50, 50)[:, None]
+    first, last = generators._decoded(rows * (rows - 1) // 2), generators._decoded(rows * (rows + 1) // 2 - 1)
+    np.testing.assert_array_equal(first, (rows, np.zeros_like(rows)))
+    np.testing.assert_array_equal(last, (rows, rows - 1))
 
 
 def test_large_sparse_graphs_need_no_square():

@@ -167,6 +167,13 @@ def test_an_acyclic_graph_has_exactly_zero(n):
         Graph(W).with_shift("normalized_adjacency")
 
 
+def test_equal_components_in_a_row_leave_no_noise_of_a_jordan_block():
+    W = np.kron(np.eye(4), np.roll(np.eye(3), 1, axis=0))  # four rings of radius 1 ...
+    W[3, 0] = W[6, 3] = W[9, 6] = 1  # ... each fed by the one before: eigenvalue 1 is defective
+    assert abs(np.abs(np.linalg.eigvals(W)).max() - 1) > 1e-6
+    np.testing.assert_allclose(shifts.largest_eigenvalue(W), 1, rtol=1e-14)
+
+
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_signed_weights_and_components(symmetric):
     rng = np.random.default_rng(3)

@@ -187,7 +187,8 @@ def test_neighborhoods_against_loops(cls, hops):
     layer = cls(graph, features=2, hops=hops)
     params = layer.init(rng)
     x = rng.standard_normal((3, 2, graph.n_nodes))
-    np.testing.assert_allclose(layer.forward(params, x)[0], oracle(graph, hops, params["weight"], x, cls.kind), rtol=1e-13)
+    expected = oracle(graph, hops, params["weight"], x, cls.kind)
+    np.testing.assert_allclose(layer.forward(params, x)[0], expected, rtol=1e-13)
     assert layer.parameter_shapes() == {"weight": (hops + 1,)}
     assert np.abs(params["weight"]).max() <= (hops + 1) ** -0.5
     assert layer.n_operations(3) == (hops + 1) * 3 * 2 * graph.n_nodes

@@ -137,11 +137,13 @@ def test_parameters_are_left_alone():
 
 def test_layers_that_do_not_fit_are_named():
     graph = Graph(PATH)
-    with pytest.raises(ValueError, match=r"layer 0 \(MaxActivation\) gives shape \(2, 4\); layer 2 \(Dense\) expects \(3, 4\)"):
+    message = r"layer 0 \(MaxActivation\) gives shape \(2, 4\); layer 2 \(Dense\) expects \(3, 4\)"
+    with pytest.raises(ValueError, match=message):
         Network([MaxActivation(graph, features=2), ReLU(), Dense((3, 4), outputs=2)])
     other = PATH.copy()
     other[0, 3] = 1
-    with pytest.raises(ValueError, match=r"layer 0 \(MaxActivation\) lives on graph .* layer 2 \(MedianActivation\) on graph"):
+    message = r"layer 0 \(MaxActivation\) lives on graph .* layer 2 \(MedianActivation\) on graph"
+    with pytest.raises(ValueError, match=message):
         Network([MaxActivation(graph), ReLU(), MedianActivation(Graph(other))])
     Network([MaxActivation(graph), MedianActivation(Graph(2 * PATH))])  # the same support will do
     with pytest.raises(ValueError, match="layers is empty"):
@@ -200,7 +202,8 @@ def test_objective_gradient_and_lbfgs():
     for i in range(0, start.size, 7):
         h = np.zeros(start.size)
         h[i] = 1e-6
-        assert (objective(start + h)[0] - objective(start - h)[0]) / 2e-6 == pytest.approx(gradient[i], rel=1e-5, abs=1e-8)
+        slope = (objective(start + h)[0] - objective(start - h)[0]) / 2e-6
+        assert slope == pytest.approx(gradient[i], rel=1e-5, abs=1e-8)
     found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 60})
     assert found.fun < 0.6 * value
 

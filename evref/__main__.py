@@ -1,0 +1,5 @@
+"""python -m evref"""
+
+from .cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,89 @@
+"""Claims that a machine can decide: what is said, where, how it turned out, and the figure that shows it.
+
+A claim is a function that measures and returns an :class:`Outcome`; the decorator :func:`claim` puts it on the list that
+`evref verify` runs. The verdict is part of what is checked: a claim of the paper that "does not hold as printed" passes
+when the machine finds exactly that, and fails, loudly, on the day it should hold after all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+VERDICTS = ("holds", "holds under a condition", "holds only in the limit", "does not hold as printed")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one measurement found."""
+
+    passed: bool  # the verdict was confirmed
+    figure: str  # in words and numbers, one line
+    values: dict[str, Any] = field(default_factory=dict)  # the numbers behind it
+    counterexample: str = ""  # where the printed statement fails
+
+
+@dataclass(frozen=True)
+class Claim:
+    name: str  # "R1", or the name of a rung of the ladder
+    where: str  # label in the paper, or the part of evref that is meant
+    statement: str  # what is confirmed
+    verdict: str
+    measure: Callable[[], Outcome]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A claim with its outcome and the time it took."""
+
+    claim: Claim
+    outcome: Outcome
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        return self.outcome.passed
+
+    def to_dict(self) -> dict[str, Any]:
+        claim = {key: value for key, value in self.claim.__dict__.items() if key != "measure"}
+        return {**claim, **asdict(self.outcome), "seconds": round(self.seconds, 3)}
+
+
+registry: dict[str, Claim] = {}
+
+
+def claim(name: str, where: str, statement: str, verdict: str = "holds") -> Callable[[Callable[[], Outcome]], Any]:
+    """Put the decorated measurement on the list under `name`."""
+    if verdict not in VERDICTS or name in registry:
+        raise ValueError(f"claim {name!r} with verdict {verdict!r}; expected a new name and one of {VERDICTS}")
+
+    def register(measure: Callable[[], Outcome]) -> Callable[[], Outcome]:
+        registry[name] = Claim(name, where, statement, verdict, measure)
+        return measure
+
+    return register
+
+
+def all_claims() -> dict[str, Claim]:
+    """Name to claim, in the order of the readings; the ladder comes last."""
+    from . import ladder_claims, paper_claims  # noqa: F401  (importing them registers their claims)
+
+    def order(name: str) -> tuple[int, int]:
+        number = name.removeprefix("R")
+        return (0, int(number)) if number.isdecimal() else (1, list(registry).index(name))
+
+    return {name: registry[name] for name in sorted(registry, key=order)}
+
+
+def run(names: list[str] | None = None) -> Iterator[Result]:
+    """Measure the named claims (all of them by default), one after the other."""
+    claims = all_claims()
+    unknown = [name for name in names or [] if name not in claims]
+    if unknown:
+        raise ValueError(f"no claim is called {', '.join(unknown)}; expected some of {', '.join(claims)}")
+    for name in names or claims:
+        start = time.perf_counter()
+        outcome = claims[name].measure()
+        yield Result(claims[name], outcome, time.perf_counter() - start)

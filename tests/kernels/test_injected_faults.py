@@ -1,0 +1,124 @@
+"""Tests of the tests: a fault in the mathematics must be caught by the rung of the ladder named beside it.
+
+Each fault is a small edit of the source of the reference kernels (or of the plain loops); the edited module is run in
+place of the real one. A fault that no longer applies, because the source changed, fails too.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+from strategies import close, lively, normal, random_graph
+
+import evref as ev
+from evref.kernels import loops, reference
+
+GRAPH = random_graph(11, 6, directed=True, density=0.5)
+FILTERS = [ev.EdgeVariant(GRAPH, 3, 2, 2, zeroth=zeroth) for zeroth in ("none", "diagonal")]
+
+
+def edited(module: ModuleType, old: str, new: str) -> ModuleType:
+    with open(module.__file__, encoding="utf-8") as file:
+        source = file.read()
+    assert source.count(old) >= 1, f"{old!r} is no longer in {module.__name__}"
+    copy = ModuleType(module.__name__)
+    copy.__package__ = module.__package__
+    copy.__file__ = module.__file__
+    exec(compile(source.replace(old, new), module.__file__, "exec"), copy.__dict__)
+    return copy
+
+
+def oracle_check(filt: ev.Filter, params: dict, x: np.ndarray) -> None:
+    close(filt.forward(params, x)[0], np.einsum("fgij,bgj->bfi", filt.matrix(params), x))
+
+
+def dot_test(filt: ev.Filter, params: dict, x: np.ndarray) -> None:
+    ev.gradcheck.dot_test(filt, params, x).raise_if_failed()
+
+
+def complex_step(filt: ev.Filter, params: dict, x: np.ndarray) -> None:
+    ev.gradcheck.complex_step(filt, params, x).raise_if_failed()
+
+
+FAULTS = [
+    # what is wrong, source as it is, source as it must not be, the rung that sees it
+    ("order of the product", "for k in range(len(phi)):", "for k in reversed(range(len(phi))):", oracle_check),
+    ("Phi transposed", "phi[k, f, g]) @ states[-1]", "phi[k, f, g]).T @ states[-1]", oracle_check),
+    ("one step short", "for k in range(len(phi)):", "for k in range(len(phi) - 1):", oracle_check),
+    ("a term dropped from the sum", "states[1:] if phi0 is None", "states[2:] if phi0 is None", oracle_check),
+    ("k = 0 dropped", "else states:", "else states[1:]:", oracle_check),
+    ("sign of the adjoint", "lam = v + back if", "lam = v - back if", dot_test),
+    ("adjoint not transposed", "graph.to_csr(phi[k - 1, f, g]).T @ lam", "graph.to_csr(phi[k - 1, f, g]) @ lam", dot_test),
+    ("adjoint not seeded", "lam = v + back if", "lam = back if", dot_test),
+    ("k off by one in the adjoint", "graph.to_csr(phi[k - 1, f, g]).T", "graph.to_csr(phi[k - 2, f, g]).T", dot_test),
+    ("k off by one in the state", "w[k - 1][columns]", "w[k][columns]", dot_test),
+    ("rows and columns swapped", "lam[rows], w[k - 1][columns]", "lam[columns], w[k - 1][rows]", dot_test),
+    ("grad_x overwritten", "grad_x[:, g] += (phi0", "grad_x[:, g] = (phi0", dot_test),
+    ("grad_phi0 from the wrong signal", '"ib,ib->i", lam, x[:, g].T', '"ib,ib->i", lam, lam', dot_test),
+    ("tangent without dPhi", "+ graph.to_csr(dphi[k - 1, f, g]) @ w[k - 1]", "", dot_test),
+    ("tangent of the diagonal dropped", "+ dphi0[f, g][:, None] * x[:, g].T", "", dot_test),
+    ("one per mille in the gradient", 'w[k - 1][columns])\n', 'w[k - 1][columns]) * 1.001\n', complex_step),
+    ("conjugated state", "dw = dx[:, g].T", "dw = -dx[:, g].T", dot_test),
+]  # fmt: skip
+
+@pytest.mark.parametrize(("what", "old", "new", "rung"), FAULTS, ids=[f[0] for f in FAULTS])
+def test_faults_in_the_reference_are_caught(monkeypatch, what, old, new, rung):
+    broken = edited(reference, old, new)
+    caught = 0
+    with ev.use_backend("numpy"):
+        for filt in FILTERS:
+            params, x = lively(filt), normal(1, 2, *filt.in_shape)
+            rung(filt, params, x)  # healthy: passes
+            with monkeypatch.context() as patch:
+                patch.setitem(sys.modules, reference.__name__, broken)
+                try:
+                    rung(filt, params, x)
+                except AssertionError:
+                    caught += 1
+    assert caught >= 1, f"{what}: not caught by {rung.__name__}"
+
+
+LOOP_FAULTS = [
+    ("self instead of neighbour", "row = scale_add(phi[p], load(w, indices[p], zero), row)", "row = scale_add(phi[p], load(w, i, zero), row)"),
+    ("sum not carried on", "row = scale_add(phi[p], load(w, indices[p], zero), row)", "row = scale_add(phi[p], load(w, indices[p], zero), zero)"),
+    ("state overwritten", "out = scratch[(k + 1) % 2]", "out = scratch[k % 2]"),
+    ("permutation forgotten", "q = transpose[p]", "q = p"),
+    ("wrong seed", "k > 0 or has0, out", "k > 0, out"),
+    ("cotangents share a buffer", "out = scratch[K + k % 2]", "out = scratch[K]"),
+    ("gradient of one tile only", "grad_phi[q] += dot(li, wj)", "grad_phi[q] = dot(li, wj)"),
+    ("features mixed up", "t = task // F\n            f = task % F", "t = task % F\n            f = task // F"),
+    ("last state kept out", "k + 1 < K, 0, N)", "k + 2 < K, 0, N)"),
+    ("padding not cleared", "tile[i, s] = 0", "tile[i, s] = 1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "old", "new"), LOOP_FAULTS, ids=[f[0] for f in LOOP_FAULTS])
+def test_faults_in_the_loops_are_caught(monkeypatch, what, old, new):
+    """Plain Python runs of the edited loops differ from the reference, or stop at an index."""
+    broken = edited(loops, old, new)
+    monkeypatch.setattr(loops, "kernels_for", broken.plain_kernels)
+    monkeypatch.setattr(loops, "pack_compiled", broken.pack)
+    monkeypatch.setattr(loops, "unpack_compiled", broken.unpack)
+    caught = 0
+    for filt in FILTERS:
+        params = lively(filt)
+        for batch in (3, 60):
+            x, u = normal(1, batch, *filt.in_shape), normal(2, batch, *filt.out_shape)
+            results = {}
+            for backend in ("numpy", "numba"):
+                with ev.use_backend(backend), ev.use_threads(1):
+                    try:
+                        y, tape = filt.forward(params, x)
+                        grads, grad_x = filt.backward(params, tape, u)
+                        results[backend] = [y, grad_x, *grads.values()]
+                    except IndexError:
+                        caught += 1
+            if len(results) == 2:
+                caught += any(
+                    np.abs(a - b).max() > 1e-9 * np.abs(b).max()
+                    for a, b in zip(results["numba"], results["numpy"], strict=True)
+                )
+    assert caught >= 1, f"{what}: not caught"

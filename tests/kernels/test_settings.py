@@ -1,0 +1,182 @@
+"""Choosing kernels and threads; forks, Python threads and worker processes; numba that is not there."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+from strategies import lively, normal, random_graph
+
+import evref as ev
+from evref import kernels
+from evref.kernels import compiled, threads
+
+FILTER = ev.EdgeVariant(random_graph(3, 20), 3, 2, 2)
+
+
+def output() -> np.ndarray:
+    return FILTER.forward(lively(FILTER), normal(0, 60, *FILTER.in_shape))[0]
+
+
+def run_child(code: str, **environment: str) -> str:
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(code)],
+        capture_output=True, text=True, env={**os.environ, **environment}, timeout=120,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+def test_context_manager_restores_what_was_before():
+    before = kernels.backend()
+    with ev.use_backend("numpy"):
+        assert kernels.backend() == "numpy"
+        with ev.use_backend("numba"):
+            assert kernels.backend() == "numba"
+        assert kernels.backend() == "numpy"
+        with pytest.raises(RuntimeError, match="inner"), ev.use_backend("numba"):
+            raise RuntimeError("inner")
+        assert kernels.backend() == "numpy"
+    assert kernels.backend() == before
+
+
+def test_with_statement_is_for_this_thread_alone():
+    seen = []
+    with ev.use_backend("numpy"):
+        thread = threading.Thread(target=lambda: seen.append(kernels.backend()))
+        thread.start()
+        thread.join()
+    assert seen == [kernels.backend()]
+
+
+def test_plain_call_is_for_the_process():
+    code = """
+        import threading, evref as ev
+        ev.use_backend("numpy"); ev.use_threads(3)
+        seen = []
+        thread = threading.Thread(target=lambda: seen.append((ev.kernels.backend(), ev.kernels.n_threads())))
+        thread.start(); thread.join()
+        with ev.use_backend("numba"):
+            pass
+        print(seen, ev.kernels.backend())
+    """
+    assert run_child(code) == "[('numpy', 3)] numpy"
+
+
+def test_environment_variables():
+    code = "import evref as ev; print(ev.kernels.backend(), ev.kernels.n_threads())"
+    assert run_child(code, EVREF_BACKEND="numpy", EVREF_NUM_THREADS="7") == "numpy 7"
+    with pytest.raises(AssertionError, match="EVREF_BACKEND is 'cuda'; expected one of 'numba', 'numpy'"):
+        run_child(code, EVREF_BACKEND="cuda")
+    with pytest.raises(AssertionError, match="EVREF_NUM_THREADS is 'two'"):
+        run_child(code, EVREF_NUM_THREADS="two")
+
+
+@pytest.mark.parametrize("value", ["torch", None, 3])
+def test_unknown_backend(value):
+    with pytest.raises(ValueError, match="backend is .*; expected one of 'numba', 'numpy'"):
+        ev.use_backend(value)
+
+
+@pytest.mark.parametrize(("value", "error"), [(0, ValueError), (-1, ValueError), (2.0, TypeError), (True, TypeError)])
+def test_bad_number_of_threads(value, error):
+    with pytest.raises(error, match="threads is"):
+        ev.use_threads(value)
+
+
+def test_without_numba_the_reference_kernels_serve():
+    code = """
+        import sys, logging
+        logging.basicConfig(stream=sys.stdout, format="%(message)s")
+        sys.modules["numba"] = None
+        import numpy as np, evref as ev
+        graph = ev.generators.path(4)
+        filt = ev.EdgeVariant(graph, 2)
+        for _ in range(2):
+            y, _ = filt.forward({"phi": np.ones((2, 1, 1, graph.nnz))}, np.ones(4))
+        print(y.tolist(), ev.kernels.backend())
+    """
+    lines = run_child(code, EVREF_BACKEND="numba").splitlines()
+    assert len(lines) == 2  # one line of log, not one per call
+    assert "evref falls back to its NumPy kernels" in lines[0]
+    assert lines[1] == "[7.0, 11.0, 11.0, 7.0] numpy"
+
+
+def test_python_threads_may_call_at_once(monkeypatch):
+    monkeypatch.setattr(compiled, "SERIAL_BELOW", 0)
+    with ev.use_backend("numba"):
+        expected = output()
+
+    def work(_: int) -> np.ndarray:
+        with ev.use_backend("numba"), ev.use_threads(2):
+            return output()
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for result in pool.map(work, range(16)):
+            np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_works_after_its_parent_used_threads():
+    code = """
+        import os, numpy as np, evref as ev
+        from evref.kernels import compiled
+        compiled.SERIAL_BELOW = 0
+        graph = ev.generators.cycle(30)
+        filt = ev.EdgeVariant(graph, 3, 2, 2)
+        params, x = filt.init(0), np.ones((60, 2, 30))
+        with ev.use_threads(2):
+            y = filt.forward(params, x)[0]
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if np.array_equal(filt.forward(params, x)[0], y) else 3)
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    assert run_child(code, EVREF_BACKEND="numba") == "0"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_worker_processes_are_serial_by_default(monkeypatch):
+    monkeypatch.delenv("EVREF_NUM_THREADS", raising=False)
+    code = """
+        import multiprocessing
+        from evref.kernels import threads
+        def work(_):
+            return threads.n_threads()
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            print(pool.map(work, range(2)))
+    """
+    assert run_child(code) == "[1, 1]"
+
+
+def test_an_error_in_a_thread_reaches_the_caller():
+    def work(slot: int, lo: int, hi: int) -> None:
+        if slot == 1:
+            raise ZeroDivisionError("in the pool")
+
+    with pytest.raises(ZeroDivisionError, match="in the pool"):
+        threads.run(work, [0, 1, 2])
+
+
+def test_empty_ranges_are_left_out():
+    seen = []
+    threads.run(lambda slot, lo, hi: seen.append((slot, lo, hi)), [0, 0, 3, 3])
+    assert seen == [(1, 0, 3)]
+
+
+def test_no_writable_cache():
+    """A read-only installation: numba finds no folder for its cache and evref compiles without one."""
+    code = """
+        import numba.core.caching as caching
+        caching.CacheImpl._locator_classes = []
+        import numpy as np, evref as ev
+        graph = ev.generators.path(4)
+        print(ev.EdgeVariant(graph, 2).forward({"phi": np.ones((2, 1, 1, graph.nnz))}, np.ones(4))[0].tolist())
+    """
+    assert run_child(code, EVREF_BACKEND="numba") == "[7.0, 11.0, 11.0, 7.0]"

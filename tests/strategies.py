@@ -1,0 +1,63 @@
+"""Graphs and signals for the tests: small, odd-shaped on purpose, reproducible from a seed."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+import evref as ev
+
+
+def random_graph(seed: int, n_nodes: int = 7, directed: bool = True, density: float = 0.35) -> ev.Graph:
+    """Weights of both signs, a self-loop on node 0, and (for four nodes or more) one node without any edge."""
+    rng = np.random.default_rng(seed)
+    S = rng.uniform(0.5, 1.5, (n_nodes, n_nodes)) * rng.choice([-1, 1], (n_nodes, n_nodes))
+    S *= rng.random((n_nodes, n_nodes)) < density
+    if not directed:
+        S = np.triu(S) + np.triu(S, 1).T
+    S[0, 0] = 1.0
+    if n_nodes >= 4:
+        S[n_nodes - 1] = S[:, n_nodes - 1] = 0
+    return ev.Graph(S)
+
+
+GRAPHS = {
+    "undirected": random_graph(1, directed=False),
+    "directed": random_graph(2, directed=True),
+    "one node": random_graph(3, n_nodes=1),
+    "no edges": ev.Graph(np.zeros((4, 4))),
+}
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> ev.Graph:
+    return random_graph(
+        seed=draw(st.integers(0, 2**20)),
+        n_nodes=draw(st.integers(1, 8)),
+        directed=draw(st.booleans()),
+        density=draw(st.sampled_from([0.0, 0.2, 0.5, 1.0])),
+    )
+
+
+def normal(seed: int, *shape: int, dtype: type = np.float64) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def tangent_like(params: dict[str, np.ndarray], seed: int = 5) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {name: rng.standard_normal(value.shape).astype(value.dtype) for name, value in params.items()}
+
+
+def lively(module: ev.Module, seed: int = 0, dtype: type = np.float64) -> dict[str, np.ndarray]:
+    """Parameters of size one instead of the small ones training starts from: nothing hides in rounding."""
+    rng = np.random.default_rng(seed)
+    return {name: rng.uniform(-1, 1, shape).astype(dtype) for name, shape in module.parameter_shapes().items()}
+
+
+def close(actual: np.ndarray, expected: np.ndarray, rtol: float = 1e-12) -> None:
+    """Equal relative to the largest entry; shapes and dtypes must agree."""
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert actual.shape == expected.shape
+    scale = max(np.abs(expected).max(initial=0), 1e-300)
+    error = np.abs(actual - expected).max(initial=0) / scale
+    assert error <= rtol, f"relative error {error:.2e} > {rtol:.0e}"

@@ -1,0 +1,403 @@
+"""The ladder: what must hold for every filter and every layer. A new one is tested by being in the catalogue."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import GRAPHS, close, graphs, lively, normal, tangent_like
+
+import evref as ev
+from evref.kernels import compiled
+
+FILTERS = sorted(ev.catalogue)
+LAYERS = sorted(ev.layer_catalogue)
+EVERYTHING = [("filter", name) for name in FILTERS] + [("layer", name) for name in LAYERS]
+each_filter = pytest.mark.parametrize("name", FILTERS)
+each_module = pytest.mark.parametrize(("kind", "name"), EVERYTHING, ids=[f"{k}-{n}" for k, n in EVERYTHING])
+each_graph = pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS.keys())
+each_backend = pytest.mark.parametrize("backend", ["numpy", "numba"])
+
+
+@cache
+def example(name: str, graph: ev.Graph) -> ev.Filter:
+    return ev.catalogue[name].example(graph, np.random.default_rng(0))
+
+
+def module_and_input(kind: str, name: str, graph: ev.Graph, batch: int = 3) -> tuple[ev.Module, dict, np.ndarray]:
+    cls = (ev.catalogue if kind == "filter" else ev.layer_catalogue)[name]
+    module = cls.example(graph, np.random.default_rng(0))
+    shape = module.in_shape or (2, graph.n_nodes)
+    return module, lively(module), normal(1, batch, *shape)
+
+
+def everything(module: ev.Module, params: dict, x: np.ndarray) -> dict[str, np.ndarray]:
+    """Output, every gradient and the tangent, for one set of directions."""
+    y, tape = module.forward(params, x)
+    grads, grad_x = module.backward(params, tape, normal(2, *y.shape, dtype=y.dtype))
+    dy = module.jvp(params, x, tangent_like(params), normal(3, *x.shape, dtype=x.dtype))
+    return {"y": y, "grad_x": grad_x, "dy": dy, **{f"grad_{name}": value for name, value in grads.items()}}
+
+
+# ---- gradients ------------------------------------------------------------------------------------------------------
+@each_backend
+@each_graph
+@each_module
+def test_dot_test(kind, name, graph, backend):
+    module, params, x = module_and_input(kind, name, graph)
+    with ev.use_backend(backend):
+        ev.gradcheck.dot_test(module, params, x, rtol=1e-12).raise_if_failed()
+
+
+@each_backend
+@each_graph
+@each_module
+def test_complex_step(kind, name, graph, backend):
+    module, params, x = module_and_input(kind, name, graph, batch=2)
+    with ev.use_backend(backend):
+        ev.gradcheck.complex_step(module, params, x, rtol=1e-10).raise_if_failed()
+
+
+@each_graph
+@each_module
+def test_central_difference(kind, name, graph):
+    module, params, x = module_and_input(kind, name, graph, batch=2)
+    ev.gradcheck.central_difference(module, params, x).raise_if_failed()
+
+
+@each_graph
+@each_module
+def test_second_order(kind, name, graph):
+    module, params, x = module_and_input(kind, name, graph)
+    ev.gradcheck.second_order(module, params, x).raise_if_failed()
+
+
+# ---- what a filter computes -----------------------------------------------------------------------------------------
+@each_backend
+@each_graph
+@each_filter
+def test_output_is_the_matrix_times_the_signal(name, graph, backend):
+    filt = example(name, graph)
+    if not filt.linear:
+        return
+    params, x = lively(filt), normal(1, 3, *filt.in_shape)
+    with ev.use_backend(backend):
+        y, tape = filt.forward(params, x)
+        H = filt.matrix(params)
+        u = normal(2, *y.shape)
+        _, grad_x = filt.backward(params, tape, u)
+    assert H.shape == (filt.out_features, filt.in_features, graph.n_nodes, graph.n_nodes)
+    bias = params["bias"][:, None] if filt.bias else 0
+    close(y, np.einsum("fgij,bgj->bfi", H, x) + bias)
+    close(grad_x, np.einsum("fgij,bfi->bgj", H, u))
+
+
+@each_filter
+@given(graph=graphs(), a=st.floats(-3, 3), seed=st.integers(0, 99))
+def test_linear_in_the_signal(name, graph, a, seed):
+    filt = example(name, graph)
+    if not filt.linear:
+        return
+    params = lively(filt)
+    x1, x2 = normal(seed, 2, *filt.in_shape), normal(seed + 1, 2, *filt.in_shape)
+    y1, y2, y = (filt.forward(params, x)[0] for x in (x1, x2, a * x1 + x2))
+    constant = filt.forward(params, np.zeros_like(x1))[0]
+    close(y - constant, a * (y1 - constant) + (y2 - constant), rtol=1e-11)
+
+
+@each_backend
+@each_filter
+@given(seed=st.integers(0, 999))
+def test_local_to_the_bit(name, backend, seed):
+    """A change more than `reach` hops away leaves the same bits."""
+    graph = ev.generators.path(9)
+    filt = example(name, graph)
+    if filt.reach is None:
+        return
+    params, x = lively(filt), normal(seed, 2, *filt.in_shape)
+    node = seed % 9
+    changed = x.copy()
+    changed[..., node] += 1.0
+    indptr, indices = graph.within(filt.reach)
+    near = np.array([node in indices[indptr[i] : indptr[i + 1]] for i in range(9)])
+    with ev.use_backend(backend):
+        y, y_changed = (filt.forward(params, signal)[0] for signal in (x, changed))
+    np.testing.assert_array_equal(y[..., ~near], y_changed[..., ~near])
+    assert (y[..., node] != y_changed[..., node]).any()
+
+
+@each_filter
+@given(graph=graphs(), seed=st.integers(0, 99))
+def test_permutation(name, graph, seed):
+    """Equivariant filters follow a renumbering of the nodes with the same parameters; the others must not."""
+    order = np.random.default_rng(seed).permutation(graph.n_nodes)
+    filt, moved = example(name, graph), example(name, graph.permuted(order))
+    params, x = lively(filt), normal(seed, 2, *filt.in_shape)
+    there, here = moved.forward(params, x[..., order])[0], filt.forward(params, x)[0][..., order]
+    if filt.equivariant:
+        close(there, here)
+    elif (order != np.arange(graph.n_nodes)).any():
+        assert np.abs(there - here).max() > 1e-6
+
+
+@each_graph
+@each_filter
+def test_embedding_is_the_same_map(name, graph):
+    filt = example(name, graph)
+    params = lively(filt)
+    try:
+        embedded, embedded_params = filt.to_edge_variant(params)
+    except ev.NotRepresentable as error:
+        assert len(str(error)) > 20  # says which condition failed
+        return
+    close(embedded.matrix(embedded_params), filt.matrix(params))
+
+
+# ---- one result, however it is asked for ----------------------------------------------------------------------------
+@each_graph
+@each_module
+def test_backends_agree(kind, name, graph):
+    module, params, x = module_and_input(kind, name, graph)
+    results = {}
+    for backend in ("numpy", "numba"):
+        with ev.use_backend(backend):
+            results[backend] = everything(module, params, x)
+    for key, expected in results["numpy"].items():
+        close(results["numba"][key], expected, rtol=1e-13)
+
+
+@each_backend
+@each_module
+def test_batch_is_a_loop(kind, name, backend):
+    module, params, x = module_and_input(kind, name, GRAPHS["directed"], batch=5)
+    with ev.use_backend(backend):
+        y, tape = module.forward(params, x)
+        u = normal(2, *y.shape)
+        grads, grad_x = module.backward(params, tape, u)
+        total = {key: np.zeros_like(value) for key, value in grads.items()}
+        for b in range(len(x)):
+            y_one, tape_one = module.forward(params, x[b : b + 1])
+            grads_one, grad_x_one = module.backward(params, tape_one, u[b : b + 1])
+            close(y_one[0], y[b], rtol=1e-13)
+            close(grad_x_one[0], grad_x[b], rtol=1e-13)
+            for key in total:
+                total[key] += grads_one[key]
+    for key, value in grads.items():
+        close(value, total[key])
+
+
+@each_module
+def test_threads_do_not_change_a_bit(kind, name, monkeypatch):
+    monkeypatch.setattr(compiled, "SERIAL_BELOW", 0)
+    module, params, x = module_and_input(kind, name, GRAPHS["directed"], batch=130)
+    results = []
+    for n in (1, 2, 3):
+        with ev.use_backend("numba"), ev.use_threads(n):
+            results.append(everything(module, params, x))
+    for other in results[1:]:
+        for key, expected in results[0].items():
+            np.testing.assert_array_equal(other[key], expected, err_msg=key)
+
+
+@each_backend
+@each_module
+def test_float32_stays_float32(kind, name, backend):
+    module, params, x = module_and_input(kind, name, GRAPHS["undirected"])
+    narrow = {key: value.astype(np.float32) for key, value in params.items()}
+    with ev.use_backend(backend):
+        results = everything(module, narrow, x.astype(np.float32))
+        expected = everything(module, params, x)
+    for key, value in results.items():
+        assert value.dtype == np.float32, key
+        close(value, expected[key].astype(np.float32), rtol=2e-5)
+
+
+@each_module
+def test_one_sample_comes_back_in_kind(kind, name):
+    module, params, x = module_and_input(kind, name, GRAPHS["directed"], batch=1)
+    if module.in_shape is None:
+        return
+    batch, tape = module.forward(params, x)
+    single, tape_one = module.forward(params, x[0])
+    np.testing.assert_array_equal(single, batch[0])
+    u = normal(2, *batch.shape)
+    grads, grad_x = module.backward(params, tape, u)
+    grads_one, grad_x_one = module.backward(params, tape_one, u[0])
+    np.testing.assert_array_equal(grad_x_one, grad_x[0])
+    for key, value in grads.items():
+        np.testing.assert_array_equal(grads_one[key], value)
+
+
+@each_backend
+@each_module
+def test_empty_batch(kind, name, backend):
+    module, params, x = module_and_input(kind, name, GRAPHS["directed"], batch=0)
+    with ev.use_backend(backend):
+        y, tape = module.forward(params, x)
+        assert y.shape == (0, *(module.out_shape or x.shape[1:]))
+        grads, grad_x = module.backward(params, tape, y)
+        assert module.jvp(params, x, params, x).shape == y.shape
+    assert grad_x.shape == x.shape
+    assert all((value == 0).all() for value in grads.values())
+
+
+# ---- manners --------------------------------------------------------------------------------------------------------
+@each_backend
+@each_module
+def test_inputs_are_never_changed(kind, name, backend):
+    module, params, x = module_and_input(kind, name, GRAPHS["directed"])
+    before = {key: value.copy() for key, value in params.items()}, x.copy()
+    with ev.use_backend(backend):
+        y, tape = module.forward(params, x)
+        u = np.ones_like(y)
+        module.backward(params, tape, u)
+        module.jvp(params, x, params, x)
+    np.testing.assert_array_equal(x, before[1])
+    np.testing.assert_array_equal(u, 1.0)
+    for key, value in params.items():
+        np.testing.assert_array_equal(value, before[0][key])
+
+
+@each_backend
+@each_module
+def test_the_tape_outlives_its_input(kind, name, backend):
+    module, params, x = module_and_input(kind, name, GRAPHS["directed"])
+    with ev.use_backend(backend):
+        y, tape = module.forward(params, x)
+        u = normal(2, *y.shape)
+        expected = module.backward(params, tape, u)
+        x[...] = np.nan
+        y[...] = np.nan
+        grads, grad_x = module.backward(params, tape, u)
+    np.testing.assert_array_equal(grad_x, expected[1])
+    for key, value in grads.items():
+        np.testing.assert_array_equal(value, expected[0][key])
+
+
+def _read_only(a):
+    a = a.copy()
+    a.setflags(write=False)
+    return a
+
+
+def _strided(a):
+    wide = np.zeros((*a.shape, 2))
+    wide[..., 0] = a
+    return wide[..., 0]
+
+
+LAYOUTS = {"read-only": _read_only, "Fortran": np.asfortranarray, "strided": _strided, "big-endian": lambda a: a.astype(">f8")}
+
+
+@each_backend
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS.keys())
+@each_module
+def test_memory_layout_does_not_matter(kind, name, layout, backend):
+    module, params, x = module_and_input(kind, name, GRAPHS["directed"])
+    with ev.use_backend(backend):
+        expected = everything(module, params, x)
+        results = everything(module, {key: layout(value) for key, value in params.items()}, layout(x))
+    for key, value in expected.items():
+        close(results[key], value, rtol=1e-15)
+
+
+@each_module
+def test_memory_mapped_input(kind, name, tmp_path):
+    module, params, x = module_and_input(kind, name, GRAPHS["directed"])
+    np.save(tmp_path / "x.npy", x)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    np.testing.assert_array_equal(module.forward(params, mapped)[0], module.forward(params, x)[0])
+
+
+@each_module
+def test_parameters_are_as_announced(kind, name):
+    module, _, _ = module_and_input(kind, name, GRAPHS["undirected"])
+    params = module.init(rng=0)
+    assert {key: value.shape for key, value in params.items()} == module.parameter_shapes()
+    assert module.n_parameters == sum(value.size for value in params.values())
+    assert module.n_operations(6) == 6 * module.n_operations(1)
+    again, other = module.init(rng=0), module.init(rng=1)
+    for key, value in params.items():
+        np.testing.assert_array_equal(value, again[key])
+        assert not np.array_equal(value, other[key])
+        assert module.init(0, dtype="float32")[key].dtype == np.float32
+
+
+@each_module
+def test_rebuilt_from_its_config_and_from_a_pickle(kind, name):
+    module, params, x = module_and_input(kind, name, GRAPHS["undirected"])
+    first = (module.graph,) if "graph" in inspect.signature(type(module)).parameters else ()
+    for copy in (type(module)(*first, **module.config()), pickle.loads(pickle.dumps(module))):
+        assert copy.signature == module.signature
+        np.testing.assert_array_equal(copy.forward(params, x)[0], module.forward(params, x)[0])
+
+
+# ---- bad input ------------------------------------------------------------------------------------------------------
+BAD_SIGNALS = {
+    "swapped axes": (lambda x: np.swapaxes(x, -1, -2), ValueError, "x has shape"),
+    "too many nodes": (lambda x: np.concatenate([x, x], -1), ValueError, "x has shape"),
+    "NaN": (lambda x: np.where(x == x.flat[0], np.nan, x), ValueError, "x has 1 value.* not finite"),
+    "complex": (lambda x: x.astype(complex), TypeError, "x has dtype complex128"),
+    "float16": (lambda x: x.astype(np.float16), TypeError, "x has dtype float16"),
+    "longdouble": (lambda x: x.astype(np.longdouble), TypeError, "x has dtype float128|longdouble"),
+    "object": (lambda x: x.astype(object), TypeError, "x has dtype object"),
+    "text": (lambda x: x.astype(str), TypeError, "x has dtype <U"),
+    "ragged": (lambda x: [[1.0], [1.0, 2.0]], ValueError, "x is not a rectangular array"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_SIGNALS.values(), ids=BAD_SIGNALS.keys())
+@each_module
+def test_bad_signals_are_named(kind, name, case):
+    module, params, x = module_and_input(kind, name, GRAPHS["directed"])
+    spoil, error, message = case
+    if module.in_shape is None and message == "x has shape":
+        return  # a pointwise layer takes any shape
+    with pytest.raises(error, match=message):
+        module.forward(params, spoil(x))
+
+
+@each_module
+def test_bad_parameters_are_named(kind, name):
+    module, params, x = module_and_input(kind, name, GRAPHS["directed"])
+    with pytest.raises(ValueError, match="params has the names"):
+        module.forward({**params, "stray": np.ones(1)}, x)
+    for key, value in params.items():
+        with pytest.raises(ValueError, match="has shape"):
+            module.forward({**params, key: value[..., None]}, x)
+        spoilt = value.copy()
+        spoilt.flat[-1] = np.inf
+        with pytest.raises(ValueError, match="not finite, the first inf"):
+            module.forward({**params, key: spoilt}, x)
+    with pytest.raises(TypeError, match="params is list"):
+        module.forward([], x)
+
+
+@each_backend
+@each_module
+def test_check_finite_can_be_turned_off_and_nan_propagates(kind, name, backend):
+    module, params, x = module_and_input(kind, name, GRAPHS["directed"])
+    x[0] = np.nan
+    with ev.use_backend(backend):
+        y, _ = module.forward(params, x, check_finite=False)
+    if name not in ("max", "median"):  # an order of NaN is nobody's promise
+        assert np.isnan(y[0]).any() and np.isfinite(y[1:]).all()
+
+
+@each_module
+def test_tapes_and_cotangents_are_checked(kind, name):
+    module, params, x = module_and_input(kind, name, GRAPHS["directed"])
+    y, tape = module.forward(params, x)
+    with pytest.raises(ValueError, match="grad_y has shape"):
+        module.backward(params, tape, y[..., None])
+    with pytest.raises(TypeError, match="tape is"):
+        module.backward(params, None, y)
+    if module.graph is not None:
+        other, _, _ = module_and_input(kind, name, GRAPHS["directed"].transposed())
+        with pytest.raises(ValueError, match="tape was written by .* on graph"):
+            other.backward(params, tape, y)

@@ -1,0 +1,10 @@
+"""Lets the tests import their neighbours `peers` and `parity`, which are also scripts' imports."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+collect_ignore = ["benchmark.py", "mutation.py", "parity.py", "peers.py"]  # no doctests there; parity comes by import

@@ -1,0 +1,165 @@
+"""Edge-variant filters and layers written a second time, from the equations alone, for torch and JAX to differentiate.
+
+Nothing here uses evref. The edge list, the recursion and the sum are written out afresh, gradients come from automatic
+differentiation, and three different forms are there on purpose: node by node with gather and index_add (torch), with
+segment_sum (JAX), and as a sum of products of dense matrices (torch).
+
+    x, y      (batch, features, nodes)
+    phi       (K, F, G, nnz), entry p at (rows[p], columns[p])
+    phi0      (F, G, nodes)
+    bias      (F,)
+
+torch and JAX are imported when a function needs them, so that either may be absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+Results = dict[str, Array]
+
+
+def support(n_nodes: int, source: Sequence[int], target: Sequence[int]) -> tuple[Array, Array]:
+    """Rows and columns of the entries of I + S, row by row: an edge source -> target sits at S[target, source]."""
+    own = {(i, i) for i in range(n_nodes)}
+    entries = sorted(own | {(int(t), int(s)) for s, t in zip(source, target, strict=True)})
+    rows, columns = np.array(entries, dtype=np.int64).T
+    return rows, columns
+
+
+# ---- torch -----------------------------------------------------------------------------------------------------------
+def torch_edge_variant(rows: Array, columns: Array, params: Mapping[str, Any], x: Any, zeroth: str) -> Any:
+    """y_fi = sum_g sum_k w_i^(k) with w_i^(k) = sum_j phi_ij^(k) w_j^(k-1): messages along edges, added up at their target."""
+    import torch
+
+    target, source = torch.as_tensor(rows), torch.as_tensor(columns)
+    phi = params["phi"]
+    w = x[:, None].expand(-1, phi.shape[1], -1, -1)  # (batch, F, G, nodes)
+    if zeroth == "diagonal":
+        w = params["phi0"] * w
+    total = torch.zeros_like(w) if zeroth == "none" else w
+    for phi_k in phi:
+        messages = phi_k * w.index_select(-1, source)  # (batch, F, G, nnz)
+        w = torch.zeros_like(w).index_add(-1, target, messages)
+        total = total + w
+    y = total.sum(2)
+    return y + params["bias"][:, None] if "bias" in params else y
+
+
+def torch_dense_edge_variant(rows: Array, columns: Array, params: Mapping[str, Any], x: Any, zeroth: str) -> Any:
+    """y_f = sum_g H_fg x_g with H = sum_k Phi^(k) ... Phi^(0), every matrix dense."""
+    import torch
+
+    K, F, G, _ = params["phi"].shape
+    N = x.shape[-1]
+    place = torch.as_tensor(rows * N + columns)
+    Phi = torch.zeros(K, F, G, N * N, dtype=x.dtype).index_add(-1, place, params["phi"]).reshape(K, F, G, N, N)
+    if zeroth == "diagonal":
+        product = torch.diag_embed(params["phi0"])
+    else:
+        product = torch.eye(N, dtype=x.dtype).expand(F, G, N, N)
+    H = torch.zeros_like(product) if zeroth == "none" else product
+    for Phi_k in Phi:
+        product = Phi_k @ product
+        H = H + product
+    y = torch.einsum("fgij,bgj->bfi", H, x)
+    return y + params["bias"][:, None] if "bias" in params else y
+
+
+def torch_neighborhood(neighborhoods: Sequence[Sequence[Sequence[int]]], weight: Any, x: Any, kind: str) -> Any:
+    """weight_0 x_i + sum_k weight_k pick over the nodes within k hops of i; neighborhoods[k - 1][i] lists those nodes."""
+    import torch
+
+    y = weight[0] * x
+    for k, lists in enumerate(neighborhoods, start=1):
+        picks = []
+        for members in lists:
+            values = x[..., torch.as_tensor(list(members))]
+            if kind == "max":
+                picks.append(values.max(dim=-1).values)
+            else:
+                ordered = values.sort(dim=-1).values
+                n = len(members)
+                picks.append((ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2)
+        y = y + weight[k] * torch.stack(picks, dim=-1)
+    return y
+
+
+def torch_gradients(
+    function: Callable[[dict[str, Any], Any], Any], params: Mapping[str, Array], x: Array, grad_y: Array | float
+) -> Results:
+    """y, grad_x and grad_<name> of every parameter: the vector-Jacobian product of function(params, x) by autograd."""
+    import torch
+
+    leaves = {name: torch.tensor(p, requires_grad=True) for name, p in params.items()}
+    leaf_x = torch.tensor(x, requires_grad=True)
+    y = function(leaves, leaf_x)
+    grads = torch.autograd.grad(
+        y, [leaf_x, *leaves.values()], torch.as_tensor(grad_y, dtype=y.dtype), materialize_grads=True, allow_unused=True
+    )
+    names = ["grad_x", *(f"grad_{name}" for name in leaves)]
+    return {"y": y.detach().numpy(), **{name: g.numpy() for name, g in zip(names, grads, strict=True)}}
+
+
+# ---- JAX -------------------------------------------------------------------------------------------------------------
+def jax_edge_variant(rows: Array, columns: Array, params: Mapping[str, Any], x: Any, zeroth: str) -> Any:
+    """The same recursion with nodes first, (nodes, F, G, batch), and jax.ops.segment_sum over the rows."""
+    import jax
+    import jax.numpy as jnp
+
+    K, F, G, _ = params["phi"].shape
+    N = x.shape[-1]
+    w = jnp.broadcast_to(jnp.transpose(x, (2, 1, 0))[:, None], (N, F, G, x.shape[0]))
+    if zeroth == "diagonal":
+        w = jnp.transpose(params["phi0"], (2, 0, 1))[..., None] * w
+    total = jnp.zeros_like(w) if zeroth == "none" else w
+    by_entry = jnp.transpose(params["phi"], (0, 3, 1, 2))[..., None]  # (K, nnz, F, G, 1)
+    for k in range(K):
+        neighbors = w.at[columns].get(mode="promise_in_bounds")
+        messages = jax.lax.index_in_dim(by_entry, k, keepdims=False) * neighbors  # (nnz, F, G, batch)
+        w = jax.ops.segment_sum(messages, rows, num_segments=N, mode="promise_in_bounds")
+        total = total + w
+    y = jnp.transpose(total.sum(2), (2, 1, 0))
+    return y + params["bias"][:, None] if "bias" in params else y
+
+
+def enable_jax_float64() -> None:
+    """JAX computes in float32 unless told; must come before its first array."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+
+
+def jax_gradients(
+    function: Callable[[dict[str, Any], Any], Any], params: Mapping[str, Array], x: Array, grad_y: Array
+) -> Results:
+    """As `torch_gradients`, by jax.vjp."""
+    import jax
+    import jax.numpy as jnp
+
+    y, pull_back = jax.vjp(function, {name: jnp.asarray(p) for name, p in params.items()}, jnp.asarray(x))
+    grads, grad_x = pull_back(jnp.asarray(grad_y, dtype=y.dtype))
+    results = {"y": y, "grad_x": grad_x, **{f"grad_{name}": g for name, g in grads.items()}}
+    return {name: np.asarray(value) for name, value in results.items()}
+
+
+def jax_tangent(
+    function: Callable[[dict[str, Any], Any], Any],
+    params: Mapping[str, Array],
+    x: Array,
+    dparams: Mapping[str, Array],
+    dx: Array,
+) -> Array:
+    """dy along (dparams, dx), by jax.jvp."""
+    import jax
+    import jax.numpy as jnp
+
+    def arrays(values: Mapping[str, Array]) -> dict[str, Any]:
+        return {name: jnp.asarray(p) for name, p in values.items()}
+
+    _, dy = jax.jvp(function, (arrays(params), jnp.asarray(x)), (arrays(dparams), jnp.asarray(dx)))
+    return np.asarray(dy)

@@ -1,0 +1,56 @@
+"""evref against JAX: outputs, reverse-mode gradients and forward-mode tangents (reliability ladder, rung 6)."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("jax")
+
+import parity
+import peers
+
+peers.enable_jax_float64()
+
+
+CASES = [(graph, "float64") for graph in parity.GRAPHS] + [("directed", "float32"), ("undirected", "float32")]
+
+
+@pytest.mark.parametrize("zeroth", parity.ZEROTH)
+@pytest.mark.parametrize(("graph", "dtype"), CASES)
+def test_filter(graph: str, dtype: str, zeroth: str) -> None:
+    """Orders 0..4, with and without bias, both backends: jax.vjp against backward, jax.jvp against jvp.
+
+    JAX compiles anew for every shape, so float32 is left to two graphs here; parity.py takes them all.
+    """
+    for case in parity.cases(graph, zeroth, dtype, banks=[(2, 3)]):
+        problem = parity.Problem(case)
+        theirs, tangent = problem.peer("jax"), problem.jax_tangent()
+        for backend in parity.BACKENDS:
+            errors = parity.relative_errors(problem.ours(backend), theirs)
+            errors["jvp"] = parity.relative_error(problem.our_tangent(backend), tangent)
+            assert max(errors.values()) <= parity.TOLERANCE[dtype], (case, backend, errors)
+
+
+@pytest.mark.parametrize("bank", parity.BANKS[:-1])
+@pytest.mark.parametrize("zeroth", parity.ZEROTH)
+def test_banks(zeroth: str, bank: tuple[int, int]) -> None:
+    """JAX compiles anew for every shape, so the sizes of the bank vary on one graph alone."""
+    for case in parity.cases("directed", zeroth, "float64", banks=[bank]):
+        problem = parity.Problem(case)
+        theirs, tangent = problem.peer("jax"), problem.jax_tangent()
+        for backend in parity.BACKENDS:
+            errors = parity.relative_errors(problem.ours(backend), theirs)
+            errors["jvp"] = parity.relative_error(problem.our_tangent(backend), tangent)
+            assert max(errors.values()) <= parity.TOLERANCE["float64"], (case, backend, errors)
+
+
+@pytest.mark.parametrize("dtype", parity.TOLERANCE)
+@pytest.mark.parametrize("loss", ["cross_entropy", "mean_squared_error"])
+@pytest.mark.parametrize("act", ["identity", "relu", "leaky_relu", "tanh", "sigmoid"])
+def test_network(act: str, loss: str, dtype: str) -> None:
+    """EV -> activation -> Dense -> loss: the loss and the gradient of x and of every parameter."""
+    problem = parity.NetworkProblem(act, loss, dtype)
+    theirs = problem.by_jax()
+    for backend in parity.BACKENDS:
+        errors = parity.relative_errors(problem.ours(backend), theirs)
+        assert max(errors.values()) <= parity.TOLERANCE[dtype], (backend, errors)
