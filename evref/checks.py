@@ -99,7 +99,13 @@ def as_count(name: str, value: Any, minimum: int = 0) -> int:
 
 
 def as_number(
-    name: str, value: Any, low: float = -np.inf, high: float = np.inf, *, open_low: bool = False, open_high: bool = False
+    name: str,
+    value: Any,
+    low: float = -np.inf,
+    high: float = np.inf,
+    *,
+    open_low: bool = False,
+    open_high: bool = False,
 ) -> float:
     """A finite real number in the interval from `low` to `high`."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):

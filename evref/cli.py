@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from .learn import layer_catalogue
 from .verify import claims, gradcheck
 from .verify.report import Report
 
-CHECKS = {
+CHECKS: dict[str, Callable[..., Report]] = {
     "dot": gradcheck.dot_test,
     "complex": gradcheck.complex_step,
     "central": gradcheck.central_difference,
@@ -86,7 +86,7 @@ def _add_verify(commands: Any) -> None:
 
             R1, R2, ... are places where the paper needs a reading (docs/readings.md). A claim that "does not hold as
             printed" is confirmed when the machine finds the counterexample. The other rows are evref's own promises:
-            gradients (dot test, complex step, differences), equality of the two sets of kernels, and of 1 and n threads.""",
+            gradients (dot test, complex step, differences), and equality of both sets of kernels and of 1 and n threads.""",
         epilog="""\
             examples:
               evref verify
@@ -209,6 +209,9 @@ def _module(target: str, graph: Any, seed: int) -> Any:
 def _print_report(target: str, report: Report) -> None:
     if report.ok:
         worst = report.worst
-        print(f"ok   {target:16} {report.check:20} worst {worst.error:.1e} in {worst.block} (tolerance {worst.tolerance:.0e})")
+        print(
+            f"ok   {target:16} {report.check:20} worst {worst.error:.1e} in {worst.block}"
+            f" (tolerance {worst.tolerance:.0e})"
+        )
     else:
         print(f"FAIL {target:16} {report}")

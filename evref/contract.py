@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from hashlib import sha256
 from math import prod
 from typing import Any, ClassVar, NamedTuple
 
@@ -90,7 +91,7 @@ class Module:
         """Names the module and the support it lives on: tapes and files are checked against it."""
         cached = self.__dict__.get("_signature")
         if cached is None:
-            arguments = ", ".join(f"{key}={value!r}" for key, value in self.config().items())
+            arguments = ", ".join(f"{key}={_described(value)}" for key, value in self.config().items())
             on = "" if self.graph is None else f" on graph {self.graph.fingerprint}"
             cached = self.__dict__["_signature"] = f"{type(self).__name__}({arguments}){on}"
         return cached
@@ -122,7 +123,9 @@ class Module:
             raise TypeError(f"{argument} is {type(params).__name__}; expected a dict of named arrays")
         shapes = self.parameter_shapes()
         if params.keys() != shapes.keys():
-            raise ValueError(f"{argument} has the names {sorted(params)}; {type(self).__name__} expects {sorted(shapes)}")
+            raise ValueError(
+                f"{argument} has the names {sorted(params)}; {type(self).__name__} expects {sorted(shapes)}"
+            )
         arrays = {}
         for name, shape in shapes.items():
             label = f"{argument}[{name!r}]"
@@ -152,7 +155,9 @@ class Module:
         raise ValueError(self._shape_complaint(argument, x.shape, core))
 
     def _shape_complaint(self, argument: str, shape: tuple[int, ...], core: tuple[int, ...]) -> str:
-        expected = f"(batch, {', '.join(map(str, core))}) or ({', '.join(map(str, core))}{',' if len(core) == 1 else ''})"
+        expected = (
+            f"(batch, {', '.join(map(str, core))}) or ({', '.join(map(str, core))}{',' if len(core) == 1 else ''})"
+        )
         text = f"{argument} has shape {shape}; {type(self).__name__} expects {expected}"
         if len(core) == 2 and len(shape) >= 1:
             text += f" with {core[0]} feature(s) and {core[1]} nodes"
@@ -211,7 +216,10 @@ class Module:
             raise ValueError(f"dx has shape {np.shape(dx)}; x has shape {np.shape(x)}, expected the same")
         dtype = np.result_type(batch, dbatch, *params.values(), *dparams.values())
         dy = self._jvp(
-            _cast(params, dtype), batch.astype(dtype, copy=False), _cast(dparams, dtype), dbatch.astype(dtype, copy=False)
+            _cast(params, dtype),
+            batch.astype(dtype, copy=False),
+            _cast(dparams, dtype),
+            dbatch.astype(dtype, copy=False),
         )
         return dy.reshape(self._out_shape_for(np.shape(x), dy))
 
@@ -224,6 +232,14 @@ class Module:
 
     def _jvp(self, params: Parameters, x: np.ndarray, dparams: Parameters, dx: np.ndarray) -> np.ndarray:
         raise TypeError(f"{type(self).__name__} defines no _jvp")
+
+
+def _described(value: Any) -> str:
+    """repr, but arrays by shape and content: NumPy's repr leaves the middle of a long array out."""
+    if isinstance(value, np.ndarray):
+        digest = sha256(np.ascontiguousarray(value).tobytes()).hexdigest()[:16]
+        return f"<{value.dtype} {value.shape} {digest}>"
+    return repr(value)
 
 
 def _cast(params: Parameters, dtype: np.dtype) -> Parameters:

@@ -551,9 +551,7 @@ def history(
         ax = plt.subplots(figsize=(5.6, 3.6), layout="constrained")[1]
     for number, (key, curve) in enumerate(curves.items()):
         marker = "o" if len(curve) <= 30 else None
-        ax.plot(
-            *curve.T, color=LINES[number % len(LINES)], marker=marker, markersize=3.5, label=key.replace("_", " ")
-        )
+        ax.plot(*curve.T, color=LINES[number % len(LINES)], marker=marker, markersize=3.5, label=key.replace("_", " "))
     best = getattr(result, "best_step", None)
     if best is not None and against == "step":
         ax.axvline(best, color=INK, linewidth=0.9, linestyle=":", label="best on validation")

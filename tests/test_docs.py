@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -86,8 +85,7 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
         if ">>>" in block.text:
             test = doctest.DocTestParser().get_doctest(block.text, namespace, where, str(page), block.line - 1)
             report: list[str] = []
-            with np.printoptions(legacy=False):
-                doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=report.append, clear_globs=False)
+            doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=report.append, clear_globs=False)
             namespace.update(test.globs)
             assert not report, "".join(report)
         else:

@@ -291,7 +291,12 @@ def _strided(a):
     return wide[..., 0]
 
 
-LAYOUTS = {"read-only": _read_only, "Fortran": np.asfortranarray, "strided": _strided, "big-endian": lambda a: a.astype(">f8")}
+LAYOUTS = {
+    "read-only": _read_only,
+    "Fortran": np.asfortranarray,
+    "strided": _strided,
+    "big-endian": lambda a: a.astype(">f8"),
+}
 
 
 @each_backend

@@ -145,9 +145,7 @@ def test_directed_graphs_get_arrows_from_source_to_target(ax):
     positions = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     plot.graph(DIRECTED, positions=positions, edge_values=phi, ax=ax)
     ends = {tuple(map(tuple, arrow._posA_posB)) for arrow in arrows(ax)}
-    assert ends == {
-        tuple(map(tuple, positions[[j, i]])) for i, j in zip(*DIRECTED.S.nonzero(), strict=True)
-    }
+    assert ends == {tuple(map(tuple, positions[[j, i]])) for i, j in zip(*DIRECTED.S.nonzero(), strict=True)}
     bent = [arrow.get_connectionstyle().rad for arrow in arrows(ax)]
     assert np.count_nonzero(bent) == 2  # 0 -> 1 and 1 -> 0
 

@@ -105,8 +105,7 @@ def cases(graph: str, zeroth: str, dtype: str, banks: Iterable[tuple[int, int]] 
     """Orders 1..4 (and 0 where the sum is not empty), every bank, with and without bias."""
     orders = range(1 if zeroth == "none" else 0, 5)
     return [
-        Case(graph, zeroth, order, *bank, bias, dtype)
-        for order, bank, bias in product(orders, banks, (False, True))
+        Case(graph, zeroth, order, *bank, bias, dtype) for order, bank, bias in product(orders, banks, (False, True))
     ]
 
 
@@ -199,7 +198,9 @@ def activation(name: str, graph: ev.Graph, features: int) -> ev.Module:
 class NetworkProblem:
     """EV -> activation -> Dense -> loss on a small graph, with data."""
 
-    def __init__(self, act: str, loss: str, dtype: str, graph: str = "directed", classes: int = 4, batch: int = 6) -> None:
+    def __init__(
+        self, act: str, loss: str, dtype: str, graph: str = "directed", classes: int = 4, batch: int = 6
+    ) -> None:
         rng = np.random.default_rng(zlib.crc32(f"{act}/{loss}/{graph}".encode()))
         edges = GRAPHS[graph]
         self.act, self.loss_name, self.edges = act, loss, edges
@@ -213,7 +214,8 @@ class NetworkProblem:
         )
         self.loss = {"cross_entropy": ev.CrossEntropy, "mean_squared_error": ev.MeanSquaredError}[loss]()
         self.params = {
-            name: (rng.standard_normal(shape) * 0.5).astype(dtype) for name, shape in self.net.parameter_shapes().items()
+            name: (rng.standard_normal(shape) * 0.5).astype(dtype)
+            for name, shape in self.net.parameter_shapes().items()
         }
         self.x = rng.standard_normal((batch, 2, edges.n_nodes)).astype(dtype)
         if loss == "cross_entropy":
@@ -252,7 +254,9 @@ class NetworkProblem:
             z = peers.torch_neighborhood(self.edges.neighborhoods(2), params["1.weight"], z, kind)
         z = functional.linear(z.flatten(1), params["2.weight"], params["2.bias"])
         target = torch.as_tensor(self.target)
-        return functional.cross_entropy(z, target) if self.loss_name == "cross_entropy" else functional.mse_loss(z, target)
+        return (
+            functional.cross_entropy(z, target) if self.loss_name == "cross_entropy" else functional.mse_loss(z, target)
+        )
 
     def jax_loss(self, params: Mapping[str, Any], x: Any) -> Any:
         """The loss by JAX, pointwise activations only."""
@@ -379,7 +383,11 @@ def report() -> str:
     """The Markdown text: versions, filters, networks, optimisers."""
     packages = ("numpy", "scipy", "numba", "torch", "jax")
     versions = ", ".join(f"{name} {version(name)}" for name in packages)
-    columns = [("torch", q) for q in QUANTITIES] + [("jax", q) for q in (*QUANTITIES, "jvp")] + [("dense", q) for q in QUANTITIES]
+    columns = (
+        [("torch", q) for q in QUANTITIES]
+        + [("jax", q) for q in (*QUANTITIES, "jvp")]
+        + [("dense", q) for q in QUANTITIES]
+    )
     rows = []
     for graph, zeroth, dtype in product(GRAPHS, ZEROTH, TOLERANCE):
         errors = {peer: _errors(graph, zeroth, dtype, peer) for peer in ("torch", "jax", "dense")}

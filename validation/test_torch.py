@@ -83,7 +83,9 @@ def test_neighborhood_activation(graph: str, kind: str, hops: int, backend: str)
     params = {"weight": rng.standard_normal(hops + 1)}
     x, grad_y = rng.standard_normal((2, 5, 2, edges.n_nodes))
     rings = edges.neighborhoods(hops)
-    theirs = peers.torch_gradients(lambda p, z: peers.torch_neighborhood(rings, p["weight"], z, kind), params, x, grad_y)
+    theirs = peers.torch_gradients(
+        lambda p, z: peers.torch_neighborhood(rings, p["weight"], z, kind), params, x, grad_y
+    )
     with ev.use_backend(backend):
         errors = parity.relative_errors(parity.evref_gradients(layer, params, x, grad_y), theirs)
     assert max(errors.values()) <= parity.TOLERANCE["float64"], errors

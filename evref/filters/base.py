@@ -42,7 +42,9 @@ class Filter(Module, ABC):
 
     def __init__(self, graph: Graph, in_features: int, out_features: int, bias: bool) -> None:
         if not isinstance(graph, Graph):
-            raise TypeError(f"graph is {type(graph).__name__}; expected an evref.Graph (see Graph.from_adjacency and friends)")
+            raise TypeError(
+                f"graph is {type(graph).__name__}; expected an evref.Graph (see Graph.from_adjacency and friends)"
+            )
         self.graph = graph
         self.in_features = checks.as_count("in_features", in_features, minimum=1)
         self.out_features = checks.as_count("out_features", out_features, minimum=1)

@@ -107,9 +107,7 @@ class EdgeVariant(Filter):
         return self.order
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        shapes: dict[str, tuple[int, ...]] = {
-            "phi": (self.order, self.out_features, self.in_features, self.graph.nnz)
-        }
+        shapes: dict[str, tuple[int, ...]] = {"phi": (self.order, self.out_features, self.in_features, self.graph.nnz)}
         if self.zeroth == "diagonal":
             shapes["phi0"] = (self.out_features, self.in_features, self.graph.n_nodes)
         return shapes
@@ -134,9 +132,7 @@ class EdgeVariant(Filter):
 
     def _apply_backward(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> tuple[Parameters, np.ndarray]:
         kernel, saved = saved
-        grad_phi, grad_phi0, grad_x = kernel.ev_backward(
-            self.graph, params["phi"], self._phi0(params), saved, grad_y
-        )
+        grad_phi, grad_phi0, grad_x = kernel.ev_backward(self.graph, params["phi"], self._phi0(params), saved, grad_y)
         grads = {"phi": grad_phi}
         if self.zeroth == "diagonal":
             grads["phi0"] = grad_phi0

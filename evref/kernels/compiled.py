@@ -57,12 +57,21 @@ def ev_forward(graph: Graph, phi: Array, phi0: Array | None, x: Array) -> tuple[
         for t in range(T):
             for f in range(F):
                 for g in range(G):
-                    _forward_by_steps(graph, kernels, phi[:, f, g], _diagonal(phi0, f, g), tiles[t, g], y[t, f], scratch, bounds)
+                    _forward_by_steps(
+                        graph, kernels, phi[:, f, g], _diagonal(phi0, f, g), tiles[t, g], y[t, f], scratch, bounds
+                    )
     return _unpacked(y, B), Saved(tiles, B)
 
 
 def _forward_by_steps(
-    graph: Graph, kernels: SimpleNamespace, phi: Array, diagonal: Array | None, w: Array, y: Array, scratch: Array, bounds: list[int]
+    graph: Graph,
+    kernels: SimpleNamespace,
+    phi: Array,
+    diagonal: Array | None,
+    w: Array,
+    y: Array,
+    scratch: Array,
+    bounds: list[int],
 ) -> None:
     """y += sum_k w^(k) for one filter and one tile."""
     K = len(phi)
@@ -128,7 +137,8 @@ def ev_backward(
 
 def _backward_by_steps(
     graph: Graph, kernels: SimpleNamespace, phi: Array, diagonal: Array | None, x: Array, grad_y: Array,
-    grad_phi: Array, grad_diagonal: Array | None, grad_x: Array, scratch: Array, by_row: list[int], by_column: list[int],
+    grad_phi: Array, grad_diagonal: Array | None, grad_x: Array, scratch: Array,
+    by_row: list[int], by_column: list[int],
 ) -> None:  # fmt: skip
     """Adjoint of `_forward_by_steps`; adds to grad_phi, grad_diagonal and grad_x."""
     K = len(phi)
@@ -184,7 +194,7 @@ def ev_jvp(
 
 
 def _prepare(phi: Array, phi0: Array | None, x: Array) -> tuple[Array, Array, SimpleNamespace]:
-    """Arrays as the loops take them (contiguous, writable, "no phi0" as an empty array) and the loops for this width."""
+    """Arrays as the loops take them (contiguous, writable, no phi0: an empty array) and the loops for this width."""
     if x.dtype.kind == "c":
         raise TypeError('the compiled kernels take no complex numbers; use_backend("numpy") does')
     if phi0 is None:

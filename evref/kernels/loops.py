@@ -111,7 +111,7 @@ def clear_rows(y, zero, lo, hi):
 
 
 def _build(width, source, jit):
-    """The drivers for rows of `width` samples. Closures hold numbers alone: anything else would defeat numba's cache."""
+    """The drivers for rows of `width` samples. Closures hold numbers alone: more would defeat numba's cache."""
 
     @jit
     def forward_tasks(indptr, indices, phi, phi0, x, y, scratch, lo, hi):
@@ -169,9 +169,9 @@ def _build(width, source, jit):
         indptr, indices, column_indptr, row_indices, transpose,
         phi, phi0, x, grad_y, grad_phi, grad_phi0, grad_x, by_pair, scratch, lo, hi,
     ):  # fmt: skip
-        """Adjoint of forward_tasks. A task is an input feature g, or with `by_pair` one filter (f, g) = divmod(task, G).
+        """Adjoint of forward_tasks. A task is an input feature g or, `by_pair`, a filter (f, g) = divmod(task, G).
 
-        It owns grad_phi[:, f, g] and grad_x[:, task], and adds to both; scratch: K states w^(0)..w^(K-1) (the first only
+        It owns grad_phi[:, f, g] and grad_x[:, task], adds to both; scratch: K states w^(0)..w^(K-1) (the first only
         if there is a Phi^(0)), then two cotangents.
         """
         zero = zeros(x, width, source)
@@ -200,9 +200,7 @@ def _build(width, source, jit):
                         )  # fmt: skip
                         lam = out
                     if has0:
-                        adjoint_scale_rows(
-                            phi0[f, g], lam, x[t, g], grad_phi0[f, g], grad_x[t, task], zero, 0, N
-                        )
+                        adjoint_scale_rows(phi0[f, g], lam, x[t, g], grad_phi0[f, g], grad_x[t, task], zero, 0, N)
                     else:
                         add_rows(lam, grad_x[t, task], zero, 0, N)
 

@@ -1,4 +1,4 @@
-"""The kernels as the equations have them, in NumPy and SciPy: what a student reads and what the compiled twin must equal.
+"""The kernels as the equations have them, in NumPy and SciPy: what a student reads, what the compiled twin must equal.
 
 Arrays (everywhere in this file)
 
@@ -34,7 +34,7 @@ def ev_forward(graph: Graph, phi: Array, phi0: Array | None, x: Array) -> tuple[
 
     The second value is what `ev_backward` wants to see again.
     """
-    K, F, G, _ = phi.shape
+    _, F, G, _ = phi.shape
     y = np.zeros((len(x), F, graph.n_nodes), x.dtype)
     for f in range(F):
         for g in range(G):
@@ -133,4 +133,3 @@ def neighborhood_ranks(indptr: Array, indices: Array, x: Array, kind: str) -> tu
             low[..., i] = members[order[..., (size - 1) // 2]]
             high[..., i] = members[order[..., size // 2]]
     return low, high
-

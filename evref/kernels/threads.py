@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from itertools import pairwise
 
 from .. import checks
 from .settings import Setting
@@ -53,8 +54,8 @@ def n_threads() -> int:
 
 
 def run(work: Callable[[int, int, int], object], bounds: Sequence[int]) -> None:
-    """work(slot, bounds[slot], bounds[slot + 1]) for every slot, each in a thread of its own; empty ranges are left out."""
-    ranges = [(slot, lo, hi) for slot, (lo, hi) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)) if lo < hi]
+    """work(slot, bounds[slot], bounds[slot + 1]) for every slot, each in a thread of its own; no empty ranges."""
+    ranges = [(slot, lo, hi) for slot, (lo, hi) in enumerate(pairwise(bounds)) if lo < hi]
     if not ranges:
         return
     futures = [_executor().submit(work, *r) for r in ranges[1:]]

@@ -185,6 +185,7 @@ def _dot(typing: Any, x: Any, y: Any) -> Any:
 
 
 # numba wants the stand-in's signature to match to the letter, hence no annotations
+# mypy: disable-error-code="call-arg"
 @overload(zeros, prefer_literal=True)
 def _zeros_overload(like, width, source):
     return lambda like, width, source: _zeros(like, width, source)

@@ -76,9 +76,9 @@ class Trainer:
             seen += len(rows)
             display.step()
             ends = batch + 1 == self.batches
-            due = self.validation is not None and run.step % self.validate_every == 0
+            due = self.validation if run.step % self.validate_every == 0 else None
             if ends or due:
-                value, figure = self.validate(run) if due else (None, None)
+                value, figure = (None, None) if due is None else self.validate(run, *due)
                 row = {
                     "epoch": epoch,
                     "step": run.step,
@@ -112,10 +112,8 @@ class Trainer:
         run.params, run.state, run.step = params, state, run.step + 1
         return value
 
-    def validate(self, run: Run) -> tuple[float, float]:
+    def validate(self, run: Run, x: Array, y: Array) -> tuple[float, float]:
         """Validation loss and metric of the newest parameters, which are kept if they are the best so far."""
-        assert self.validation is not None
-        x, y = self.validation
         chunks = (x[i : i + EVALUATION_BATCH] for i in range(0, len(x), EVALUATION_BATCH))
         prediction = np.concatenate([self.network.forward(run.params, part, check_finite=False)[0] for part in chunks])
         value = self.loss.forward(prediction, y, check_finite=False)[0]

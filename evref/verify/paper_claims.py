@@ -44,7 +44,7 @@ def zeroth_term() -> Outcome:
     apart, gap = _distance(left, right), _distance(left - right, x)
     return Outcome(
         passed=apart > 0.01 and gap < 1e-13 and np.array_equal(diagonal, left),
-        figure=f"left and right differ by {apart:.2f}; left - right = x to {gap:.0e}; diagonal of ones = left, same bits",
+        figure=f"left and right differ by {apart:.2f}; left - right = x to {gap:.0e}; a diagonal of ones = left",
         values={"left_vs_right": apart, "difference_vs_x": gap},
         counterexample=f"any x != 0; here a random directed graph of {graph.n_nodes} nodes",
     )
@@ -65,10 +65,12 @@ def index_of_the_recursion() -> Outcome:
     def node_wise(parameters_of_step: list[int]) -> np.ndarray:
         w = x
         for k in parameters_of_step:
-            w = np.array([
-                sum(phi[k - 1, p] * w[graph.indices[p]] for p in range(graph.indptr[i], graph.indptr[i + 1]))
-                for i in range(graph.n_nodes)
-            ])
+            w = np.array(
+                [
+                    sum(phi[k - 1, p] * w[graph.indices[p]] for p in range(graph.indptr[i], graph.indptr[i + 1]))
+                    for i in range(graph.n_nodes)
+                ]
+            )
         return w
 
     mended = _distance(node_wise([1, 2]), expected)
@@ -76,7 +78,7 @@ def index_of_the_recursion() -> Outcome:
     printed = _distance(node_wise([1, 1]), expected)
     return Outcome(
         passed=mended < 1e-13 and printed > 0.01,
-        figure=f"against eq. (stateEV): phi^(k) to {mended:.0e}, phi^(k-1) off by {printed:.2f} (and phi^(0) is undefined)",
+        figure=f"against eq. (stateEV): phi^(k) to {mended:.0e}, phi^(k-1) off by {printed:.2f} (phi^(0) is undefined)",
         values={"phi_k": mended, "phi_k_minus_1": printed},
         counterexample="k = 2 on a random directed graph",
     )
@@ -111,7 +113,7 @@ def order_of_the_product() -> Outcome:
     condition = _distance(filt.forward(commuting, x)[0], summed(False))
     return Outcome(
         passed=newest < 1e-13 and oldest > 0.01 and condition < 1e-12,
-        figure=f"newest left to {newest:.0e}; oldest left off by {oldest:.2f}, or to {condition:.0e} where the Phi commute",
+        figure=f"newest left to {newest:.0e}; oldest left off by {oldest:.2f}, to {condition:.0e} if the Phi commute",
         values={"newest_left": newest, "oldest_left": oldest, "oldest_left_commuting": condition},
         counterexample="three random Phi on a directed graph",
     )

@@ -119,7 +119,9 @@ def test_a_matrix_is_not_a_graph():
 
 def test_swapped_axes_get_a_hint():
     filt = ev.EdgeVariant(GRAPHS["directed"], 2, in_features=2)
-    with pytest.raises(ValueError, match=r"x has shape \(4, 7, 2\); .* with 2 feature\(s\) and 7 nodes; axis 1 has 7 .*swapped"):
+    with pytest.raises(
+        ValueError, match=r"x has shape \(4, 7, 2\); .* with 2 feature\(s\) and 7 nodes; axis 1 has 7 .*swapped"
+    ):
         filt.forward(lively(filt), np.ones((4, 7, 2)))
 
 

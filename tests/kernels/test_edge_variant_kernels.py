@@ -1,4 +1,4 @@
-"""The EV kernels: reference against loops written from the equation, compiled against reference, plain loops against both."""
+"""The EV kernels: reference against the equation, compiled against reference, plain loops against both."""
 
 from __future__ import annotations
 
@@ -46,20 +46,34 @@ def oracle(graph: ev.Graph, phi: np.ndarray, phi0: np.ndarray | None, x: np.ndar
 def problem(seed: int, graph: ev.Graph, K: int, F: int, G: int, B: int, with0: bool, dtype: type = np.float64):
     phi = normal(seed, K, F, G, graph.nnz, dtype=dtype)
     phi0 = normal(seed + 1, F, G, graph.n_nodes, dtype=dtype) if with0 else None
-    return phi, phi0, normal(seed + 2, B, G, graph.n_nodes, dtype=dtype), normal(seed + 3, B, F, graph.n_nodes, dtype=dtype)
+    return (
+        phi,
+        phi0,
+        normal(seed + 2, B, G, graph.n_nodes, dtype=dtype),
+        normal(seed + 3, B, F, graph.n_nodes, dtype=dtype),
+    )
 
 
 def all_results(twin, graph, phi, phi0, x, u):
     y, saved = twin.ev_forward(graph, phi, phi0, x)
     grad_phi, grad_phi0, grad_x = twin.ev_backward(graph, phi, phi0, saved, u)
     dphi0 = None if phi0 is None else normal(8, *phi0.shape, dtype=phi.dtype)
-    dy = twin.ev_jvp(graph, phi, phi0, x, normal(7, *phi.shape, dtype=phi.dtype), dphi0, normal(9, *x.shape, dtype=x.dtype))
+    dy = twin.ev_jvp(
+        graph, phi, phi0, x, normal(7, *phi.shape, dtype=phi.dtype), dphi0, normal(9, *x.shape, dtype=x.dtype)
+    )
     assert (grad_phi0 is None) == (phi0 is None)
     return [y, grad_phi, grad_x, dy] + ([] if phi0 is None else [grad_phi0])
 
 
 @pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS.keys())
-@given(graph=graphs(), K=st.integers(0, 4), F=st.integers(1, 3), G=st.integers(1, 3), with0=st.booleans(), seed=st.integers(0, 99))
+@given(
+    graph=graphs(),
+    K=st.integers(0, 4),
+    F=st.integers(1, 3),
+    G=st.integers(1, 3),
+    with0=st.booleans(),
+    seed=st.integers(0, 99),
+)
 def test_forward_is_the_recursion(twin, graph, K, F, G, with0, seed):
     phi, phi0, x, _ = problem(seed, graph, K, F, G, 2, with0)
     close(twin.ev_forward(graph, phi, phi0, x)[0], oracle(graph, phi, phi0, x))
@@ -99,9 +113,7 @@ def test_three_nodes_by_hand(twin):
 )  # fmt: skip
 def test_twins_agree(graph, K, F, G, with0, B, seed):
     case = problem(seed, graph, K, F, G, B, with0)
-    for ours, expected in zip(
-        all_results(compiled, graph, *case), all_results(reference, graph, *case), strict=True
-    ):
+    for ours, expected in zip(all_results(compiled, graph, *case), all_results(reference, graph, *case), strict=True):
         close(ours, expected, rtol=1e-13)
 
 
@@ -115,7 +127,7 @@ def test_twins_agree_in_float32_at_every_width(B):
 
 
 @pytest.mark.parametrize("with0", [False, True])
-@pytest.mark.parametrize("F,G", [(3, 1), (1, 3), (2, 2), (1, 1)])
+@pytest.mark.parametrize(("F", "G"), [(3, 1), (1, 3), (2, 2), (1, 1)])
 def test_every_way_to_share_the_work_gives_the_same_bits(monkeypatch, F, G, with0):
     """Tasks, filters, or steps; one, two or five threads: the same sums in the same order."""
     graph = random_graph(5, 40, density=0.2)
