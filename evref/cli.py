@@ -86,7 +86,7 @@ def _add_verify(commands: Any) -> None:
 
             R1, R2, ... are places where the paper needs a reading (docs/readings.md). A claim that "does not hold as
             printed" is confirmed when the machine finds the counterexample. The other rows are evref's own promises:
-            gradients (dot test, complex step, differences), and equality of both sets of kernels and of 1 and n threads.""",
+            gradients (dot test, complex step, differences), equality of both sets of kernels, of 1 and n threads.""",
         epilog="""\
             examples:
               evref verify

@@ -1,8 +1,8 @@
 """Claims that a machine can decide: what is said, where, how it turned out, and the figure that shows it.
 
 A claim is a function that measures and returns an :class:`Outcome`; the decorator :func:`claim` puts it on the list
-that `evref verify` runs. The verdict is part of what is checked: a claim of the paper that "does not hold as printed" passes
-when the machine finds exactly that, and fails, loudly, on the day it should hold after all.
+that `evref verify` runs. The verdict is part of what is checked: a claim of the paper that "does not hold as printed"
+passes when the machine finds exactly that, and fails, loudly, on the day it should hold after all.
 """
 
 from __future__ import annotations

@@ -110,9 +110,9 @@ def test_nothing_of_the_callers_is_changed():
     x, y = DATA[0].copy(), DATA[1].copy()
     for array in (x, y, *params.values()):
         array.setflags(write=False)
-    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    state = np.random.get_state()[1].copy()
     result = fit(net, params, (x, y), loss=CrossEntropy(), optimizer=Adam(), epochs=2, rng=0)
-    assert np.array_equal(np.random.get_state()[1], state)  # noqa: NPY002 (the global state is nobody's)
+    assert np.array_equal(np.random.get_state()[1], state)
     nothing = fit(net, params, (x, y), loss=CrossEntropy(), optimizer=Adam(), epochs=0)
     assert same(nothing.last, params) and nothing.history == [] and nothing.steps == 0
     assert not any(np.shares_memory(nothing.last[k], params[k]) for k in params)

@@ -1,0 +1,307 @@
+"""How fast is one forward and backward pass of the edge-variant filter, and against what?
+
+    python validation/benchmark.py                       all cases, several minutes
+    python validation/benchmark.py --quick               under a minute, no huge graph
+    python validation/benchmark.py --cases small,large --json figures.json
+    python validation/benchmark.py --write               also to validation/benchmark.md
+
+Rules. Everyone does the same work in the same process on the same numbers: y, grad_x and grad_phi of a bank of filters
+(zeroth="none", no bias) from arrays in the user's layout (batch, features, nodes), conversions to any other layout on the
+clock. Every result is checked against ours before it is timed. Repetitions go round-robin, so that a noisy minute hits
+everyone; the table has medians, with the interquartile range. Peers that can choose their threads get the better of one
+and of all.
+
+Rates: 6 nnz B K F G flops (a multiply and an add each for the forward pass, the cotangents and grad_phi); compulsory traffic
+(phi and column indices read twice, grad_phi written once). Beside them stand, from the same run, a matrix product and
+a copy of memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from scipy import sparse
+
+import evref as ev
+
+Array = np.ndarray
+Result = tuple[Array, Array, Array]  # y, grad_phi, grad_x
+Run = Callable[[], Result]
+
+TOLERANCE = {"float32": 1e-4, "float64": 1e-10}  # relative to the largest entry: sums of many terms in other orders
+N_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# ---- cases -----------------------------------------------------------------------------------------------------------
+class Case(NamedTuple):
+    name: str
+    size: str  # what --cases selects
+    graph: Callable[[], ev.Graph]
+    F: int
+    G: int
+    K: int
+    B: int
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}, F={self.F}, G={self.G}, K={self.K}, B={self.B}"
+
+
+def block_model() -> ev.Graph:
+    return ev.generators.stochastic_block_model(50, 5, 0.8, 0.2, rng=0)[0]
+
+
+def random_graph(n_nodes: int) -> Callable[[], ev.Graph]:
+    return lambda: ev.generators.random_directed(n_nodes, degree=10, rng=0)
+
+
+CASES = [
+    Case("N=50 SBM", "small", block_model, F=5, G=1, K=4, B=100),
+    Case("N=50 SBM", "small", block_model, F=5, G=5, K=4, B=100),
+    Case("N=1e3, degree 10", "medium", random_graph(1_000), F=8, G=8, K=3, B=100),
+    Case("N=1e5, degree 10", "large", random_graph(100_000), F=1, G=1, K=3, B=8),
+    Case("N=1e5, degree 10", "large", random_graph(100_000), F=1, G=1, K=3, B=1),
+    Case("N=1e6, degree 10", "huge", random_graph(1_000_000), F=1, G=1, K=2, B=1),
+]
+
+
+class Problem:
+    """The numbers of one case in one dtype."""
+
+    def __init__(self, case: Case, graph: ev.Graph, dtype: str) -> None:
+        rng = np.random.default_rng(1)
+        K, F, G, B = case.K, case.F, case.G, case.B
+        self.case, self.graph, self.dtype = case, graph, np.dtype(dtype)
+        self.rows = np.repeat(np.arange(graph.n_nodes), np.diff(graph.indptr))
+        self.columns = graph.indices.astype(np.int64)
+        self.phi = (rng.standard_normal((K, F, G, graph.nnz), np.float32) / 4).astype(dtype)
+        self.x = rng.standard_normal((B, G, graph.n_nodes), np.float32).astype(dtype)
+        self.grad_y = rng.standard_normal((B, F, graph.n_nodes), np.float32).astype(dtype)
+
+    @property
+    def flops(self) -> float:
+        c = self.case
+        return 6.0 * self.graph.nnz * c.B * c.K * c.F * c.G
+
+    @property
+    def bytes(self) -> float:
+        c = self.case
+        return self.graph.nnz * c.K * c.F * c.G * (3.0 * self.dtype.itemsize + 2 * 4)
+
+
+# ---- contenders ------------------------------------------------------------------------------------------------------
+def evref_run(p: Problem, threads: int) -> Run:
+    """Through the public door, checks included."""
+    filt = ev.EdgeVariant(p.graph, p.case.K, p.case.G, p.case.F)
+    params = {"phi": p.phi}
+
+    def run() -> Result:
+        with ev.use_threads(threads):
+            y, tape = filt.forward(params, p.x)
+            grads, grad_x = filt.backward(params, tape, p.grad_y)
+        return y, grads["phi"], grad_x
+
+    return run
+
+
+def torch_run(p: Problem, threads: int, forward: Callable[[Any, Any], Any]) -> Run:
+    phi, x, grad_y = (torch.tensor(a) for a in (p.phi, p.x, p.grad_y))
+    phi.requires_grad_()
+    x.requires_grad_()
+
+    def run() -> Result:
+        with torch_threads(threads):
+            y = forward(phi, x)
+            grad_phi, grad_x = torch.autograd.grad(y, (phi, x), grad_y)
+        return y.detach().numpy(), grad_phi.numpy(), grad_x.numpy()
+
+    return run
+
+
+@contextmanager
+def torch_threads(threads: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def torch_gather(p: Problem) -> Callable[[Any, Any], Any]:
+    """Messages along edges, nodes before the batch so that rows are contiguous; filter by filter when all are too large."""
+    N, target, source = p.graph.n_nodes, torch.tensor(p.rows), torch.tensor(p.columns)
+    K, F, G, nnz = p.phi.shape
+    together = F * G * nnz * p.case.B * p.dtype.itemsize < 2**25
+
+    def filtered(phi: Any, w: Any) -> Any:
+        """sum_k w^(k); phi (K, ..., nnz), w (..., N, B)"""
+        total = 0.0
+        for phi_k in phi:
+            messages = phi_k[..., None] * w.index_select(-2, source)
+            w = torch.zeros(*messages.shape[:-2], N, messages.shape[-1], dtype=w.dtype).index_add(-2, target, messages)
+            total = total + w
+        return total
+
+    def forward(phi: Any, x: Any) -> Any:
+        by_node = x.permute(1, 2, 0).contiguous()  # (G, N, B)
+        if together:
+            return filtered(phi, by_node.expand(F, G, N, -1)).sum(1).permute(2, 0, 1)
+        rows = [sum(filtered(phi[:, f, g], by_node[g]) for g in range(G)) for f in range(F)]
+        return torch.stack(rows).permute(2, 0, 1)
+
+    return forward
+
+
+def torch_dense(p: Problem) -> Callable[[Any, Any], Any]:
+    """Dense matrices, zero off the support, and batched products."""
+    N = p.graph.n_nodes
+    place = torch.tensor(p.rows * N + p.columns)
+    K, F, G, _ = p.phi.shape
+
+    def forward(phi: Any, x: Any) -> Any:
+        Phi = torch.zeros(K, F, G, N * N, dtype=phi.dtype).index_copy(-1, place, phi).view(K, F, G, N, N)
+        w = x.permute(1, 2, 0).expand(F, G, N, -1)
+        total = 0.0
+        for Phi_k in Phi:
+            w = Phi_k @ w
+            total = total + w
+        return total.sum(1).permute(2, 0, 1)
+
+    return forward
+
+
+def numpy_dense_run(p: Problem) -> Run:
+    """By hand with dense matrices: everything is a batched BLAS product."""
+    K, F, G, _ = p.phi.shape
+    N, B = p.graph.n_nodes, p.case.B
+    place = p.rows * N + p.columns
+
+    def run() -> Result:
+        Phi = np.zeros((K, F, G, N * N), p.dtype)
+        Phi[..., place] = p.phi
+        Phi = Phi.reshape(K, F, G, N, N)
+        x = np.ascontiguousarray(p.x.transpose(1, 2, 0))  # (G, N, B)
+        v = np.ascontiguousarray(p.grad_y.transpose(1, 2, 0))  # (F, N, B)
+        states = [np.broadcast_to(x, (F, G, N, B))]
+        for k in range(K):
+            states.append(Phi[k] @ states[-1])
+        y = sum(w.sum(1) for w in states[1:])
+        grad_phi = np.empty_like(p.phi)
+        lam = np.broadcast_to(v[:, None], (F, G, N, B))
+        for k in range(K - 1, -1, -1):
+            outer = lam @ states[k].swapaxes(-1, -2)
+            grad_phi[k] = outer.reshape(F, G, N * N)[..., place]
+            lam = Phi[k].swapaxes(-1, -2) @ lam
+            if k:
+                lam += v[:, None]
+        return y.transpose(2, 0, 1), grad_phi, lam.sum(0).transpose(2, 0, 1)
+
+    return run
+
+
+def scipy_run(p: Problem) -> Run:
+    """By hand with CSR products: one pair of matrices made once, their values changed for every filter and step."""
+    K, F, G, _ = p.phi.shape
+    N = p.graph.n_nodes
+    indices, indptr = p.graph.indices.astype(np.int32), p.graph.indptr.astype(np.int32)
+    matrix = sparse.csr_array((p.phi[0, 0, 0], indices, indptr), shape=(N, N))
+    transposed = sparse.csc_array((p.phi[0, 0, 0], indices, indptr), shape=(N, N))
+
+    def sampled(lam: Array, w: Array) -> Array:
+        """(lam w^T)_ij on the support: all of the product where that is cheaper than picking rows."""
+        if N <= 256:
+            return (lam @ w.T)[p.rows, p.columns]
+        if lam.shape[1] == 1:
+            return lam[p.rows, 0] * w[p.columns, 0]
+        return np.einsum("pb,pb->p", lam[p.rows], w[p.columns])
+
+    def run() -> Result:
+        x = np.ascontiguousarray(p.x.transpose(1, 2, 0))  # (G, N, B)
+        v = np.ascontiguousarray(p.grad_y.transpose(1, 2, 0))  # (F, N, B)
+        y, grad_x, grad_phi = np.zeros_like(v), np.zeros_like(x), np.empty_like(p.phi)
+        for f in range(F):
+            for g in range(G):
+                states = [x[g]]
+                for k in range(K):
+                    matrix.data = p.phi[k, f, g]
+                    states.append(matrix @ states[-1])
+                    y[f] += states[-1]
+                lam = v[f]
+                for k in range(K - 1, -1, -1):
+                    grad_phi[k, f, g] = sampled(lam, states[k])
+                    transposed.data = p.phi[k, f, g]
+                    lam = transposed.T @ lam if False else _transpose_product(transposed, lam)
+                    if k:
+                        lam += v[f]
+                grad_x[g] += lam
+        return y.transpose(2, 0, 1), grad_phi, grad_x.transpose(2, 0, 1)
+
+    return run
+
+
+def jax_run(p: Problem) -> Run:
+    """segment_sum over the edges, compiled as a whole."""
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)
+    K, F, G, _ = p.phi.shape
+    N, rows, columns = p.graph.n_nodes, jnp.asarray(p.rows), jnp.asarray(p.columns)
+
+    def forward(phi: Any, x: Any) -> Any:
+        w = jnp.broadcast_to(jnp.transpose(x, (2, 1, 0))[:, None], (N, F, G, x.shape[0]))
+        total = 0.0
+        for k in range(K):
+            messages = jnp.transpose(phi[k], (2, 0, 1))[..., None] * w[columns]
+            w = jax.ops.segment_sum(messages, rows, num_segments=N, indices_are_sorted=True)
+            total = total + w
+        return jnp.transpose(total.sum(2), (2, 1, 0))
+
+    @jax.jit
+    def both(phi: Any, x: Any, grad_y: Any) -> Any:
+        y, pull_back = jax.vjp(forward, phi, x)
+        return (y, *pull_back(grad_y))
+
+    arrays = [jnp.asarray(a) for a in (p.phi, p.x, p.grad_y)]
+
+    def run() -> Result:
+        y, grad_phi, grad_x = both(*arrays)
+        return np.asarray(y), np.asarray(grad_phi), np.asarray(grad_x)
+
+    return run
+
+
+def contenders(p: Problem, chosen: set[str]) -> dict[str, Run]:
+    """Name to run; several settings of one contender share the part of the name before the slash."""
+    counts = sorted({1, N_THREADS})
+    runs: dict[str, Run] = {f"evref/{n}": evref_run(p, n) for n in counts}
+    dense = p.graph.n_nodes <= 256
+    if "torch" in chosen:
+        runs |= {f"torch gather/{n}": torch_run(p, n, torch_gather(p)) for n in counts}
+        if dense:
+            runs |= {f"torch dense/{n}": torch_run(p, n, torch_dense(p)) for n in counts}
+    if "compile" in chosen:
+        runs |= {f"torch.compile/{n}": torch_run(p, n, torch.compile(torch_gather(p))) for n in counts}
+    if "numpy" in chosen and dense:
+        runs["numpy dense/own"] = numpy_dense_run(p)
+    if "scipy" in chosen:
+        runs["scipy CSR/1"] = scipy_run(p)
+    if "jax" in chosen and find_spec("jax"):
+        runs["jax segment_sum/own"] = jax_run(p)
+    return runs
