@@ -37,8 +37,11 @@ def delta(filt: ev.EdgeVariant, node: int) -> np.ndarray:
     return np.eye(filt.graph.n_nodes)[node]
 
 
-def row(panels: int) -> tuple[plt.Figure, np.ndarray]:
-    return plt.subplots(1, panels, figsize=(14, 4.0), layout="constrained")
+def row(panels: int, foot: float = 0.0) -> tuple[plt.Figure, np.ndarray]:
+    """Panels side by side, with the share `foot` of the height kept free below them."""
+    figure, axes = plt.subplots(1, panels, figsize=(14, 4.0), layout="constrained")
+    figure.get_layout_engine().set(rect=(0, foot, 1, 1 - foot))
+    return figure, axes
 
 
 def save(figure: plt.Figure, name: str) -> None:
@@ -56,7 +59,7 @@ def caption(axes: np.ndarray, *texts: str) -> None:
 def forward_picture() -> None:
     """edge_variant.png: x, w1, w2, y."""
     filt, params, positions = example()
-    figure, axes = row(4)
+    figure, axes = row(4, foot=0.03)
     plot.states(filt, params, delta(filt, NODE), axes, positions=positions, **LOOK)
     caption(
         axes,
@@ -71,13 +74,13 @@ def forward_picture() -> None:
 def adjoint_picture() -> None:
     """adjoint.png: lam2 = v, lam1, dL/dx."""
     filt, params, positions = example()
-    figure, axes = row(3)
+    figure, axes = row(3, foot=0.15)
     plot.cotangents(filt, params, delta(filt, NODE), axes, positions=positions, **LOOK)
     caption(
         axes,
         "one entry of y is asked about",
-        "back along the edges, with the same weights",
-        "how that entry depends on every entry of x",
+        "back along the edges,\nwith the same weights",
+        "how that entry depends\non every entry of x",
     )
     save(figure, "adjoint.png")
 
@@ -88,13 +91,17 @@ def support_picture() -> None:
     figure, axes = row(3)
     plot.support(filt.graph, ax=axes[0]).set_title("support of $I + S$")
     for k, ax in enumerate(axes[1:]):
-        plot.support(filt.graph, params["phi"][k, 0, 0], ax, limit=1, colorbar=k == 1)
+        plot.support(filt.graph, params["phi"][k, 0, 0], ax, limit=0.8, colorbar=k == 1)
         ax.set_title(f"$\\Phi^{{({k + 1})}}$")
     save(figure, "support.png")
 
 
-if __name__ == "__main__":
-    with plt.rc_context({"font.size": 11, "axes.titlesize": 15}):
+def main() -> None:
+    with plt.rc_context({"font.size": 13, "axes.titlesize": 18}):
         forward_picture()
         adjoint_picture()
         support_picture()
+
+
+if __name__ == "__main__":
+    main()

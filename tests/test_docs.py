@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib.util
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -121,6 +122,20 @@ def test_the_derivation_quotes_the_kernels():
     reference = "".join(b.text for b in quotes if b.quoted == "evref/kernels/reference.py")
     for line in ("states.append(", "y[:, f] += w.T", "lam = v + back", "grad_phi[k - 1, f, g] =", "dw = graph.to_csr"):
         assert line in reference
+
+
+def test_figures_can_be_drawn_again(tmp_path, monkeypatch):
+    image = pytest.importorskip("matplotlib.image")
+    spec = importlib.util.spec_from_file_location("figures", ROOT / "docs" / "figures.py")
+    figures = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(figures)
+    monkeypatch.setattr(figures, "FOLDER", tmp_path)
+    figures.main()
+    kept = sorted(path.name for path in (ROOT / "docs" / "img").glob("*.png"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == kept
+    for drawn in kept:
+        assert (ROOT / "docs" / "img" / drawn).stat().st_size < 200_000
+        assert image.imread(tmp_path / drawn).shape == image.imread(ROOT / "docs" / "img" / drawn).shape
 
 
 # ---- the checks themselves -------------------------------------------------------------------------------------------

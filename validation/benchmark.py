@@ -6,14 +6,14 @@
     python validation/benchmark.py --write               also to validation/benchmark.md
 
 Rules. Everyone does the same work in the same process on the same numbers: y, grad_x and grad_phi of a bank of filters
-(zeroth="none", no bias) from arrays in the user's layout (batch, features, nodes), conversions to any other layout on the
-clock. Every result is checked against ours before it is timed. Repetitions go round-robin, so that a noisy minute hits
-everyone; the table has medians, with the interquartile range. Peers that can choose their threads get the better of one
-and of all.
+(zeroth="none", no bias) from arrays in the user's layout (batch, features, nodes), conversions to any other layout on
+the clock (peers may hand back strided views). Every result is checked against ours before it is timed. Repetitions go
+round-robin, so that a noisy minute hits everyone; the table has medians, with the interquartile range. Peers that can
+choose their threads get the better of one and of all.
 
-Rates: 6 nnz B K F G flops (a multiply and an add each for the forward pass, the cotangents and grad_phi); compulsory traffic
-(phi and column indices read twice, grad_phi written once). Beside them stand, from the same run, a matrix product and
-a copy of memory.
+Rates: 6 nnz B K F G flops (a multiply and an add each for the forward pass, the cotangents and grad_phi); compulsory
+traffic (phi and column indices read twice, grad_phi written once). Beside them stand, from the same run, a matrix
+product and a copy of memory.
 """
 
 from __future__ import annotations
@@ -144,9 +144,9 @@ def torch_threads(threads: int) -> Iterator[None]:
 
 
 def torch_gather(p: Problem) -> Callable[[Any, Any], Any]:
-    """Messages along edges, nodes before the batch so that rows are contiguous; filter by filter when all are too large."""
+    """Messages along edges, nodes before the batch so that rows are contiguous; one filter at a time if all are large."""
     N, target, source = p.graph.n_nodes, torch.tensor(p.rows), torch.tensor(p.columns)
-    K, F, G, nnz = p.phi.shape
+    _, F, G, nnz = p.phi.shape
     together = F * G * nnz * p.case.B * p.dtype.itemsize < 2**25
 
     def filtered(phi: Any, w: Any) -> Any:
@@ -221,7 +221,7 @@ def scipy_run(p: Problem) -> Run:
     N = p.graph.n_nodes
     indices, indptr = p.graph.indices.astype(np.int32), p.graph.indptr.astype(np.int32)
     matrix = sparse.csr_array((p.phi[0, 0, 0], indices, indptr), shape=(N, N))
-    transposed = sparse.csc_array((p.phi[0, 0, 0], indices, indptr), shape=(N, N))
+    transposed = sparse.csc_array((p.phi[0, 0, 0], indices, indptr), shape=(N, N))  # the same arrays, read by columns
 
     def sampled(lam: Array, w: Array) -> Array:
         """(lam w^T)_ij on the support: all of the product where that is cheaper than picking rows."""
@@ -246,7 +246,7 @@ def scipy_run(p: Problem) -> Run:
                 for k in range(K - 1, -1, -1):
                     grad_phi[k, f, g] = sampled(lam, states[k])
                     transposed.data = p.phi[k, f, g]
-                    lam = transposed.T @ lam if False else _transpose_product(transposed, lam)
+                    lam = transposed @ lam
                     if k:
                         lam += v[f]
                 grad_x[g] += lam
@@ -305,3 +305,225 @@ def contenders(p: Problem, chosen: set[str]) -> dict[str, Run]:
     if "jax" in chosen and find_spec("jax"):
         runs["jax segment_sum/own"] = jax_run(p)
     return runs
+
+
+# ---- the clock -------------------------------------------------------------------------------------------------------
+class Timing(NamedTuple):
+    median: float  # seconds per call
+    low: float  # first quartile
+    high: float  # third quartile
+
+
+def check(name: str, ours: Result, theirs: Result, tolerance: float) -> None:
+    """Refuse to time a wrong answer."""
+    for what, a, b in zip(("y", "grad_phi", "grad_x"), ours, theirs, strict=True):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            raise SystemExit(f"{name}: {what} is {b.shape} {b.dtype}, ours {a.shape} {a.dtype}")
+        error = float(np.abs(a - b).max() / np.abs(a).max())
+        if not error <= tolerance:
+            raise SystemExit(f"{name}: {what} differs from ours by {error:.1e}")
+
+
+def measure(runs: dict[str, Callable[[], Any]], seconds: float, least: int = 3) -> dict[str, Timing]:
+    """Round-robin until `seconds` are spent, at least `least` rounds.
+
+    A sample is as many calls as make 10 ms. Before it comes a pause, in which the last contender's threads stop
+    spinning, and, where it costs little, one call off the clock that brings the data back into the caches.
+    """
+    calls, samples = {}, {name: [] for name in runs}
+    for name, run in runs.items():
+        start = time.perf_counter()
+        run()
+        calls[name] = max(1, int(0.01 / (time.perf_counter() - start)))
+    begin, rounds = time.perf_counter(), 0
+    while rounds < least or time.perf_counter() - begin < seconds:
+        for name, run in runs.items():
+            time.sleep(0.005)
+            if calls[name] > 1:
+                run()
+            start = time.perf_counter()
+            for _ in range(calls[name]):
+                run()
+            samples[name].append((time.perf_counter() - start) / calls[name])
+        rounds += 1
+    return {name: Timing(*np.quantile(values, [0.5, 0.25, 0.75]).tolist()) for name, values in samples.items()}
+
+
+def ceilings(dtype: str, seconds: float) -> dict[str, float]:
+    """GF/s of a matrix product on one and on all threads, GB/s of a copy (read and write counted)."""
+    n = 1024
+    a, b = (torch.rand(n, n, dtype=getattr(torch, dtype)) for _ in range(2))
+    source = torch.ones(2**26 // a.element_size())  # 64 MB and more: beyond the caches
+    target = torch.empty_like(source)
+
+    def product(threads: int) -> Callable[[], Any]:
+        def run() -> None:
+            with torch_threads(threads):
+                torch.mm(a, b)
+
+        return run
+
+    def copy() -> None:
+        with torch_threads(N_THREADS):
+            target.copy_(source)
+
+    counts = sorted({1, N_THREADS})
+    runs: dict[str, Callable[[], Any]] = {f"gemm/{n}": product(n) for n in counts}
+    times = measure(runs | {"copy": copy}, seconds)
+    rates = {name: 2e-9 * n**3 / t.median for name, t in times.items() if name != "copy"}
+    return rates | {"copy": 2e-9 * source.numel() * source.element_size() / times["copy"].median}
+
+
+def run_case(case: Case, graph: ev.Graph, dtype: str, chosen: set[str], seconds: float) -> dict[str, Any]:
+    """One line of the report, as a plain dict."""
+    p = Problem(case, graph, dtype)
+    runs = contenders(p, chosen)
+    ours = runs["evref/1"]()
+    for name, run in runs.items():
+        check(f"{case.label} {dtype} {name}", ours, run(), TOLERANCE[dtype])
+    limits = ceilings(dtype, min(1.0, seconds / 4))
+    times = measure(runs, seconds)
+    return {
+        "case": case.label,
+        "size": case.size,
+        "dtype": dtype,
+        "nodes": graph.n_nodes,
+        "nnz": graph.nnz,
+        "flops": p.flops,
+        "bytes": p.bytes,
+        "ceilings": limits,
+        "seconds": {name: t._asdict() for name, t in times.items()},
+    }
+
+
+# ---- import and compilation ------------------------------------------------------------------------------------------
+CHILD = """
+import time
+start = time.perf_counter()
+import evref as ev
+imported = time.perf_counter()
+import numpy as np
+graph, _ = ev.generators.stochastic_block_model(50, 5, 0.8, 0.2, rng=0)
+filt = ev.EdgeVariant(graph, 4, 1, 5)
+params = filt.init(0, "float32")
+x = np.ones((100, 1, 50), "float32")
+times = []
+for _ in range(2):
+    begin = time.perf_counter()
+    y, tape = filt.forward(params, x)
+    filt.backward(params, tape, y)
+    times.append(time.perf_counter() - begin)
+print(imported - start, *times)
+"""
+
+
+def start_up() -> dict[str, float]:
+    """Seconds for `import evref`, and for the first call with an empty and with a filled cache of compiled kernels."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
+
+        def child() -> list[float]:
+            command = [sys.executable, "-c", CHILD]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+            return [float(word) for word in done.stdout.split()]
+
+        _, cold, _ = child()
+        imported, warm, second = child()
+    return {"import": imported, "first call, cold cache": cold, "first call, warm cache": warm, "second call": second}
+
+
+# ---- the report ------------------------------------------------------------------------------------------------------
+def best(line: dict[str, Any], contender: str) -> float:
+    """Median seconds of the best setting of a contender."""
+    return min(t["median"] for name, t in line["seconds"].items() if name.rpartition("/")[0] == contender)
+
+
+def rows_of(line: dict[str, Any]) -> list[str]:
+    times, limits = line["seconds"], line["ceilings"]
+    peers = list(dict.fromkeys(name.rpartition("/")[0] for name in times if not name.startswith("evref/")))
+    ours = best(line, "evref")
+
+    def spread(name: str) -> str:
+        t = times[name]
+        return f"{1e3 * t['median']:.3g} ({1e3 * t['low']:.3g}–{1e3 * t['high']:.3g})"
+
+    settings = sorted({1, N_THREADS})
+    ratios = sorted((best(line, peer) / ours, peer) for peer in peers)
+    return [
+        line["case"],
+        line["dtype"],
+        *(spread(f"evref/{n}") for n in settings),
+        *(f"{1e-9 * line['flops'] / times[f'evref/{n}']['median']:.3g} of {limits[f'gemm/{n}']:.0f}" for n in settings),
+        f"{1e-9 * line['bytes'] / ours:.2g} of {limits['copy']:.2g}",
+        " · ".join(f"{peer} {ratio:.2g}" for ratio, peer in ratios),
+    ]
+
+
+def header() -> list[str]:
+    settings = [f"{n} thread{'s' if n > 1 else ''}" for n in sorted({1, N_THREADS})]
+    return [
+        "case",
+        "dtype",
+        *(f"ours, {s}, ms" for s in settings),
+        *(f"GF/s of GEMM, {s}" for s in settings),
+        "GB/s of copy",
+        "peer / ours, best settings",
+    ]
+
+
+def as_row(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def about() -> str:
+    names = []
+    for name in ("numpy", "scipy", "numba", "torch", "jax"):
+        try:
+            names.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    return f"Python {platform.python_version()}, {', '.join(names)}; {platform.machine()}, {N_THREADS} threads"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions and no huge graph: under a minute")
+    parser.add_argument("--cases", help="comma-separated: small, medium, large, huge")
+    parser.add_argument("--dtypes", default="float32,float64")
+    parser.add_argument("--peers", default="torch,numpy,scipy,jax", help="any of torch, numpy, scipy, jax, compile")
+    parser.add_argument("--seconds", type=float, help="time spent on each line of the table")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="every figure, quartiles included")
+    parser.add_argument("--write", action="store_true", help="write validation/benchmark.md")
+    options = parser.parse_args()
+    sizes = (options.cases or ("small,medium,large" if options.quick else "small,medium,large,huge")).split(",")
+    unknown = set(sizes) - {case.size for case in CASES}
+    if unknown:
+        parser.error(f"--cases: {', '.join(sorted(unknown))}; expected small, medium, large or huge")
+    seconds = options.seconds if options.seconds is not None else 1.0 if options.quick else 10.0
+
+    lines: list[dict[str, Any]] = []
+    text = [f"{about()}.", "", as_row(header()), as_row(["---"] * len(header()))]
+    print("\n".join(text), flush=True)
+    graphs: dict[str, ev.Graph] = {}
+    for case in CASES:
+        if case.size not in sizes:
+            continue
+        if case.name not in graphs:
+            graphs = {case.name: case.graph()}  # one at a time: the huge one fills memory
+        for dtype in options.dtypes.split(","):
+            lines.append(run_case(case, graphs[case.name], dtype, set(options.peers.split(",")), seconds))
+            text.append(as_row(rows_of(lines[-1])))
+            print(text[-1], flush=True)
+    times = start_up()
+    text += ["", "; ".join(f"{name} {1e3 * value:.3g} ms" for name, value in times.items()) + "."]
+    print("\n".join(text[-2:]))
+    if options.json:
+        options.json.write_text(json.dumps({"about": about(), "start_up": times, "lines": lines}, indent=1))
+    if options.write:
+        rules = __doc__.split("Rules. ")[1]
+        report = "\n".join(["# Speed of one forward and backward pass", "", rules, *text, ""])
+        Path(__file__).with_suffix(".md").write_text(report)
+
+
+if __name__ == "__main__":
+    main()

@@ -310,10 +310,9 @@ def optimizer_difference(name: str, own_gradients: bool, backend: str = "numba",
     """Largest |ours - theirs| over all parameters and all steps, float64, from the same start.
 
     With `own_gradients` each side walks alone: evref steps along evref's gradient at evref's parameters, torch along
-    autograd's at its own, on EV -> tanh -> Dense -> mean squared error. Learning
-    rates are small enough for the walk itself to be stable: with betas (0.8, 0.99) and rate 1e-3, torch's own walks from
-    two starts 1e-15 apart end 7e-4 apart. Otherwise both are fed one sequence of gradients whose sizes span
-    nine decades, zeros among them.
+    autograd's at its own, on EV -> tanh -> Dense -> mean squared error. Adam's rates are small enough for the walk
+    itself to be stable: with betas (0.8, 0.99) and rate 1e-3, two walks of torch from starts 1e-15 apart end 7e-4 apart.
+    Otherwise both are fed one sequence of gradients whose sizes span nine decades, zeros among them.
     """
     import torch
 
@@ -421,8 +420,9 @@ Written by `python validation/parity.py` with Python {platform.python_version()}
 ## Edge-variant filters
 
 Largest error relative to the largest entry of each array, over orders 0 to 4, with and without bias, banks of several
-sizes and both backends. `torch` gathers and adds along edges, `jax` uses segment_sum (and jax.jvp for `jvp`), `dense` is a
-sum of products of dense matrices in torch. Tolerances: {TOLERANCE["float64"]:.0e} in float64, {TOLERANCE["float32"]:.0e} in float32.
+sizes and both backends. `torch` gathers and adds along edges, `jax` uses segment_sum (and jax.jvp for `jvp`), `dense`
+is a sum of products of dense matrices in torch.
+Tolerances: {TOLERANCE["float64"]:.0e} in float64, {TOLERANCE["float32"]:.0e} in float32.
 
 {filters}
 

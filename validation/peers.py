@@ -33,7 +33,7 @@ def support(n_nodes: int, source: Sequence[int], target: Sequence[int]) -> tuple
 
 # ---- torch -----------------------------------------------------------------------------------------------------------
 def torch_edge_variant(rows: Array, columns: Array, params: Mapping[str, Any], x: Any, zeroth: str) -> Any:
-    """y_fi = sum_g sum_k w_i^(k) with w_i^(k) = sum_j phi_ij^(k) w_j^(k-1): messages along edges, added up at their target."""
+    """y_fi = sum_g sum_k w_i^(k), w_i^(k) = sum_j phi_ij^(k) w_j^(k-1): messages along edges, added at their target."""
     import torch
 
     target, source = torch.as_tensor(rows), torch.as_tensor(columns)
@@ -71,7 +71,7 @@ def torch_dense_edge_variant(rows: Array, columns: Array, params: Mapping[str, A
 
 
 def torch_neighborhood(neighborhoods: Sequence[Sequence[Sequence[int]]], weight: Any, x: Any, kind: str) -> Any:
-    """weight_0 x_i + sum_k weight_k pick over the nodes within k hops of i; neighborhoods[k - 1][i] lists those nodes."""
+    """weight_0 x_i + sum_k weight_k pick over the nodes within k hops of i, which neighborhoods[k - 1][i] lists."""
     import torch
 
     y = weight[0] * x

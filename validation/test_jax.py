@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import parity
+import peers
 import pytest
 
 pytest.importorskip("jax")
-
-import parity
-import peers
-
 peers.enable_jax_float64()
 
 

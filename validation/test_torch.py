@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-
-torch = pytest.importorskip("torch")
-
 import parity
 import peers
+import pytest
 
 import evref as ev
 
+torch = pytest.importorskip("torch")
 torch.set_num_threads(1)  # every array here is small
 
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from .. import checks
 from ..contract import Module, Parameters
-from .activations import MaxActivation, Tanh
+from ..filters import EdgeVariant
+from .activations import Tanh
 from .dense import Dense
 from .losses import Loss
 
@@ -95,8 +96,8 @@ class Network(Module):
 
     @classmethod
     def example(cls, graph: Any, rng: Any = None) -> Network:
-        """A small instance: a maximum over neighbourhoods, tanh, and a readout with 3 outputs."""
-        return cls([MaxActivation.example(graph, rng), Tanh(), Dense.example(graph, rng)])
+        """A small instance of what the paper trains: an edge-variant layer, a nonlinearity, a readout."""
+        return cls([EdgeVariant(graph, 2, 2, 3, bias=True), Tanh(), Dense((3, graph.n_nodes), outputs=2)])
 
     # ---- shapes and identity ---------------------------------------------------------------------------------------
     @property
