@@ -144,7 +144,7 @@ def torch_threads(threads: int) -> Iterator[None]:
 
 
 def torch_gather(p: Problem) -> Callable[[Any, Any], Any]:
-    """Messages along edges, nodes before the batch so that rows are contiguous; one filter at a time if all are large."""
+    """Messages along edges, nodes before the batch so that rows are contiguous; one filter at a time if large."""
     N, target, source = p.graph.n_nodes, torch.tensor(p.rows), torch.tensor(p.columns)
     _, F, G, nnz = p.phi.shape
     together = F * G * nnz * p.case.B * p.dtype.itemsize < 2**25

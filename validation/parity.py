@@ -311,7 +311,7 @@ def optimizer_difference(name: str, own_gradients: bool, backend: str = "numba",
 
     With `own_gradients` each side walks alone: evref steps along evref's gradient at evref's parameters, torch along
     autograd's at its own, on EV -> tanh -> Dense -> mean squared error. Adam's rates are small enough for the walk
-    itself to be stable: with betas (0.8, 0.99) and rate 1e-3, two walks of torch from starts 1e-15 apart end 7e-4 apart.
+    itself to be stable: with betas (0.8, 0.99) and rate 1e-3, torch from starts 1e-15 apart ends up 7e-4 apart.
     Otherwise both are fed one sequence of gradients whose sizes span nine decades, zeros among them.
     """
     import torch

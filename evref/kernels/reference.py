@@ -6,7 +6,8 @@ Arrays (everywhere in this file)
     phi           (K, F, G, nnz)                entries of Phi^(k)_fg on the support of I + S, in CSR order
     phi0          (F, G, nodes) or None         diagonal of Phi^(0)_fg; None: there is no k = 0 term
 
-Complex values pass through unchanged (no conjugation anywhere): the complex-step check differentiates these functions.
+Inside `checks.complex_allowed()` complex values pass through, without conjugation: the complex-step check
+differentiates these functions.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def claim(name: str, where: str, statement: str, verdict: str = "holds") -> Call
 
 def all_claims() -> dict[str, Claim]:
     """Name to claim, in the order of the readings; the ladder comes last."""
-    from . import ladder_claims, paper_claims  # noqa: F401  (importing them registers their claims)
+    from . import ladder_claims, paper  # noqa: F401  (importing them registers their claims)
 
     def order(name: str) -> tuple[int, int]:
         number = name.removeprefix("R")

@@ -1,12 +1,12 @@
-"""The paper's claims as executable statements, numbered as in docs/readings.md."""
+"""What the paper says of the edge-variant filter itself: R1, R2, R3, R12, R14."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..filters import EdgeVariant
-from ..graph import Graph, generators
-from .claims import Outcome, claim
+from ...filters import EdgeVariant
+from ...graph import Graph, generators
+from ..claims import Outcome, claim
 
 
 def _instance(order: int = 3, zeroth: str = "none", n_nodes: int = 12) -> tuple[EdgeVariant, dict, np.ndarray]:

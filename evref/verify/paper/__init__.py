@@ -1,0 +1,7 @@
+"""The paper's claims as executable statements, numbered as in docs/readings.md; importing the package registers them."""
+
+from __future__ import annotations
+
+from . import edge_variant
+
+__all__ = ["edge_variant"]
