@@ -16,7 +16,12 @@ from __future__ import annotations
 
 from . import kernels
 from .contract import Module, NotRepresentable, Tape
-from .filters import EdgeVariant, Filter, catalogue
+from .filters import (
+    EdgeVariant,
+    Filter,
+    ParallelEdgeVariant,
+    catalogue,
+)
 from .graph import Graph, generators, shifts
 from .kernels import use_backend, use_threads
 from .learn import (
@@ -65,6 +70,7 @@ __all__ = [
     "Module",
     "Network",
     "NotRepresentable",
+    "ParallelEdgeVariant",
     "ReLU",
     "Sigmoid",
     "Tanh",

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from strategies import GRAPHS, close, graphs, lively, normal, tangent_like
 
 import evref as ev
+from evref import checks
 from evref.kernels import compiled
 
 FILTERS = sorted(ev.catalogue)
@@ -145,17 +146,54 @@ def test_permutation(name, graph, seed):
         assert np.abs(there - here).max() > 1e-6
 
 
+def embedding(filt: ev.Filter, params: dict) -> tuple[ev.Filter, dict] | None:
+    """The filter as an edge-variant one; None where it says, with a reason, that it is not."""
+    try:
+        return filt.to_edge_variant(params)
+    except ev.NotRepresentable as error:
+        assert len(str(error)) > 20
+        return None
+
+
 @each_graph
 @each_filter
 def test_embedding_is_the_same_map(name, graph):
     filt = example(name, graph)
-    params = lively(filt)
-    try:
-        embedded, embedded_params = filt.to_edge_variant(params)
-    except ev.NotRepresentable as error:
-        assert len(str(error)) > 20  # says which condition failed
+    params, x = lively(filt), normal(1, 2, *filt.in_shape)
+    embedded = embedding(filt, params)
+    if embedded is None:
         return
-    close(embedded.matrix(embedded_params), filt.matrix(params))
+    ev_filt, ev_params = embedded
+    assert isinstance(ev_filt, (ev.EdgeVariant, ev.ParallelEdgeVariant))
+    assert ev_filt.graph.fingerprint == filt.graph.fingerprint
+    close(ev_filt.matrix(ev_params), filt.matrix(params), rtol=1e-10)
+    close(ev_filt.forward(ev_params, x)[0], filt.forward(params, x)[0], rtol=1e-10)
+
+
+@each_graph
+@each_filter
+def test_gradient_pulled_back_through_the_embedding(name, graph):
+    """dL/dparams = (d ev_params / d params)^T dL/d ev_params, the map differentiated by complex step."""
+    filt = example(name, graph)
+    params, x = lively(filt), normal(1, 2, *filt.in_shape)
+    embedded = embedding(filt, params)
+    if embedded is None:
+        return
+    ev_filt, ev_params = embedded
+    y, tape = filt.forward(params, x)
+    u = normal(2, *y.shape)
+    grads, grad_x = filt.backward(params, tape, u)
+    ev_grads, ev_grad_x = ev_filt.backward(ev_params, ev_filt.forward(ev_params, x)[1], u)
+    close(ev_grad_x, grad_x, rtol=1e-9)
+    for key, grad in grads.items():
+        pulled = np.zeros(grad.size)
+        for entry in range(grad.size):
+            moved = {k: value.astype(complex) for k, value in params.items()}
+            moved[key].flat[entry] += 1e-30j
+            with checks.complex_allowed():
+                _, ev_moved = filt.to_edge_variant(moved)
+            pulled[entry] = sum(np.vdot(ev_moved[k].imag / 1e-30, ev_grads[k]) for k in ev_grads)
+        close(pulled.reshape(grad.shape), grad, rtol=1e-8)
 
 
 # ---- one result, however it is asked for ----------------------------------------------------------------------------

@@ -117,10 +117,9 @@ def jax_edge_variant(rows: Array, columns: Array, params: Mapping[str, Any], x: 
     if zeroth == "diagonal":
         w = jnp.transpose(params["phi0"], (2, 0, 1))[..., None] * w
     total = jnp.zeros_like(w) if zeroth == "none" else w
-    by_entry = jnp.transpose(params["phi"], (0, 3, 1, 2))[..., None]  # (K, nnz, F, G, 1)
-    for k in range(K):
-        neighbors = w.at[columns].get(mode="promise_in_bounds")
-        messages = jax.lax.index_in_dim(by_entry, k, keepdims=False) * neighbors  # (nnz, F, G, batch)
+    for k in np.arange(K):  # a NumPy integer indexes dynamically: JAX compiles once for all k
+        phi_k = jnp.transpose(jax.lax.dynamic_index_in_dim(params["phi"], k, keepdims=False), (2, 0, 1))
+        messages = phi_k[..., None] * w.at[columns].get(mode="promise_in_bounds")  # (nnz, F, G, batch)
         w = jax.ops.segment_sum(messages, rows, num_segments=N, mode="promise_in_bounds")
         total = total + w
     y = jnp.transpose(total.sum(2), (2, 1, 0))

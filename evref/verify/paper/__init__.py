@@ -1,4 +1,4 @@
-"""The paper's claims as executable statements, numbered as in docs/readings.md; importing the package registers them."""
+"""The paper's claims as executable statements, numbered as in docs/readings.md; importing this registers them."""
 
 from __future__ import annotations
 
