@@ -32,8 +32,9 @@ def test_filter(graph: str, dtype: str, zeroth: str) -> None:
 @pytest.mark.parametrize("bank", parity.BANKS[:-1])
 @pytest.mark.parametrize("zeroth", parity.ZEROTH)
 def test_banks(zeroth: str, bank: tuple[int, int]) -> None:
-    """JAX compiles anew for every shape, so the sizes of the bank vary on one graph alone."""
-    for case in parity.cases("directed", zeroth, "float64", banks=[bank]):
+    """For the same reason the sizes of the bank vary on one graph and at one order alone."""
+    for bias in (False, True):
+        case = parity.Case("directed", zeroth, 3, *bank, bias)
         problem = parity.Problem(case)
         theirs, tangent = problem.peer("jax"), problem.jax_tangent()
         for backend in parity.BACKENDS:
