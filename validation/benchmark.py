@@ -324,23 +324,26 @@ def check(name: str, ours: Result, theirs: Result, tolerance: float) -> None:
             raise SystemExit(f"{name}: {what} differs from ours by {error:.1e}")
 
 
-def measure(runs: dict[str, Callable[[], Any]], seconds: float, least: int = 3) -> dict[str, Timing]:
-    """Round-robin until `seconds` are spent, at least `least` rounds.
+def duration(run: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def measure(runs: dict[str, Callable[[], Any]], seconds: float, least: int) -> dict[str, Timing]:
+    """Round-robin until `seconds` are spent, at least `least` rounds; everyone has run at least once before.
 
     A sample is as many calls as make 10 ms. Before it comes a pause, in which the last contender's threads stop
     spinning, and, where it costs little, one call off the clock that brings the data back into the caches.
     """
-    calls, samples = {}, {name: [] for name in runs}
-    for name, run in runs.items():
-        start = time.perf_counter()
-        run()
-        calls[name] = max(1, int(0.01 / (time.perf_counter() - start)))
+    samples: dict[str, list[float]] = {name: [] for name in runs}
+    calls = dict.fromkeys(runs, 1)
     begin, rounds = time.perf_counter(), 0
     while rounds < least or time.perf_counter() - begin < seconds:
         for name, run in runs.items():
             time.sleep(0.005)
-            if calls[name] > 1:
-                run()
+            if calls[name] > 1 or rounds == 0:
+                calls[name] = max(1, int(0.01 / duration(run)))
             start = time.perf_counter()
             for _ in range(calls[name]):
                 run()
@@ -349,11 +352,11 @@ def measure(runs: dict[str, Callable[[], Any]], seconds: float, least: int = 3) 
     return {name: Timing(*np.quantile(values, [0.5, 0.25, 0.75]).tolist()) for name, values in samples.items()}
 
 
-def ceilings(dtype: str, seconds: float) -> dict[str, float]:
+def ceilings(dtype: str, seconds: float, least: int) -> dict[str, float]:
     """GF/s of a matrix product on one and on all threads, GB/s of a copy (read and write counted)."""
     n = 1024
     a, b = (torch.rand(n, n, dtype=getattr(torch, dtype)) for _ in range(2))
-    source = torch.ones(2**26 // a.element_size())  # 64 MB and more: beyond the caches
+    source = torch.ones(2**26, dtype=torch.float32)  # 256 MB: beyond the caches
     target = torch.empty_like(source)
 
     def product(threads: int) -> Callable[[], Any]:
@@ -369,20 +372,20 @@ def ceilings(dtype: str, seconds: float) -> dict[str, float]:
 
     counts = sorted({1, N_THREADS})
     runs: dict[str, Callable[[], Any]] = {f"gemm/{n}": product(n) for n in counts}
-    times = measure(runs | {"copy": copy}, seconds)
+    times = measure(runs | {"copy": copy}, seconds, least)
     rates = {name: 2e-9 * n**3 / t.median for name, t in times.items() if name != "copy"}
     return rates | {"copy": 2e-9 * source.numel() * source.element_size() / times["copy"].median}
 
 
-def run_case(case: Case, graph: ev.Graph, dtype: str, chosen: set[str], seconds: float) -> dict[str, Any]:
+def run_case(case: Case, graph: ev.Graph, dtype: str, chosen: set[str], seconds: float, least: int) -> dict[str, Any]:
     """One line of the report, as a plain dict."""
     p = Problem(case, graph, dtype)
     runs = contenders(p, chosen)
     ours = runs["evref/1"]()
     for name, run in runs.items():
         check(f"{case.label} {dtype} {name}", ours, run(), TOLERANCE[dtype])
-    limits = ceilings(dtype, min(1.0, seconds / 4))
-    times = measure(runs, seconds)
+    limits = ceilings(dtype, min(1.0, seconds / 4), least)
+    times = measure(runs, seconds, least)
     return {
         "case": case.label,
         "size": case.size,
@@ -487,10 +490,12 @@ def about() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="fewer repetitions and no huge graph: under a minute")
+    parser.add_argument(
+        "--quick", action="store_true", help="float32 only, no JAX, no huge graph, few repetitions: under a minute"
+    )
     parser.add_argument("--cases", help="comma-separated: small, medium, large, huge")
-    parser.add_argument("--dtypes", default="float32,float64")
-    parser.add_argument("--peers", default="torch,numpy,scipy,jax", help="any of torch, numpy, scipy, jax, compile")
+    parser.add_argument("--dtypes", help="comma-separated: float32, float64")
+    parser.add_argument("--peers", help="comma-separated: torch, numpy, scipy, jax, compile (torch.compile)")
     parser.add_argument("--seconds", type=float, help="time spent on each line of the table")
     parser.add_argument("--json", type=Path, metavar="FILE", help="every figure, quartiles included")
     parser.add_argument("--write", action="store_true", help="write validation/benchmark.md")
@@ -499,7 +504,10 @@ def main() -> None:
     unknown = set(sizes) - {case.size for case in CASES}
     if unknown:
         parser.error(f"--cases: {', '.join(sorted(unknown))}; expected small, medium, large or huge")
-    seconds = options.seconds if options.seconds is not None else 1.0 if options.quick else 10.0
+    dtypes = (options.dtypes or ("float32" if options.quick else "float32,float64")).split(",")
+    chosen = set((options.peers or ("torch,numpy,scipy" if options.quick else "torch,numpy,scipy,jax")).split(","))
+    seconds = options.seconds if options.seconds is not None else 0.5 if options.quick else 10.0
+    least = 2 if options.quick else 5
 
     lines: list[dict[str, Any]] = []
     text = [f"{about()}.", "", as_row(header()), as_row(["---"] * len(header()))]
@@ -510,8 +518,8 @@ def main() -> None:
             continue
         if case.name not in graphs:
             graphs = {case.name: case.graph()}  # one at a time: the huge one fills memory
-        for dtype in options.dtypes.split(","):
-            lines.append(run_case(case, graphs[case.name], dtype, set(options.peers.split(",")), seconds))
+        for dtype in dtypes:
+            lines.append(run_case(case, graphs[case.name], dtype, chosen, seconds, least))
             text.append(as_row(rows_of(lines[-1])))
             print(text[-1], flush=True)
     times = start_up()

@@ -28,6 +28,7 @@ TOLERANCE = {"float64": 1e-10, "float32": 1e-5}
 BACKENDS = ("numba", "numpy")
 ZEROTH = ("none", "identity", "diagonal")
 BANKS = ((1, 1), (3, 1), (1, 2), (2, 3))  # in features, out features
+LOSSES = {"cross_entropy": ev.CrossEntropy, "mean_squared_error": ev.MeanSquaredError}
 QUANTITIES = ("y", "grad_x", "grad_phi", "grad_phi0", "grad_bias")
 
 
@@ -212,7 +213,7 @@ class NetworkProblem:
                 ev.Dense((3, edges.n_nodes), outputs=classes),
             ]
         )
-        self.loss = {"cross_entropy": ev.CrossEntropy, "mean_squared_error": ev.MeanSquaredError}[loss]()
+        self.loss = LOSSES[loss]()
         self.params = {
             name: (rng.standard_normal(shape) * 0.5).astype(dtype)
             for name, shape in self.net.parameter_shapes().items()
@@ -395,7 +396,7 @@ def report() -> str:
 
     rows = []
     names = ("relu", "leaky_relu", "tanh", "sigmoid", "max_activation", "median_activation")
-    for act, loss, dtype in product(names, ("cross_entropy", "mean_squared_error"), TOLERANCE):
+    for act, loss, dtype in product(names, LOSSES, TOLERANCE):
         problem = NetworkProblem(act, loss, dtype)
         row = [act, loss, dtype]
         for theirs in (problem.by_torch, *(() if "activation" in act else (problem.by_jax,))):

@@ -43,9 +43,14 @@ def test_banks(zeroth: str, bank: tuple[int, int]) -> None:
             assert max(errors.values()) <= parity.TOLERANCE["float64"], (case, backend, errors)
 
 
-@pytest.mark.parametrize("dtype", parity.TOLERANCE)
-@pytest.mark.parametrize("loss", ["cross_entropy", "mean_squared_error"])
-@pytest.mark.parametrize("act", ["identity", "relu", "leaky_relu", "tanh", "sigmoid"])
+@pytest.mark.parametrize(
+    ("act", "loss", "dtype"),
+    [
+        *((act, loss, "float64") for act in ("relu", "leaky_relu", "tanh", "sigmoid") for loss in parity.LOSSES),
+        ("relu", "cross_entropy", "float32"),
+        ("tanh", "mean_squared_error", "float32"),
+    ],
+)
 def test_network(act: str, loss: str, dtype: str) -> None:
     """EV -> activation -> Dense -> loss: the loss and the gradient of x and of every parameter."""
     problem = parity.NetworkProblem(act, loss, dtype)

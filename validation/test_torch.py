@@ -56,7 +56,7 @@ def test_larger_graphs(zeroth: str, dtype: str, n_nodes: int, degree: int, batch
 
 
 @pytest.mark.parametrize("dtype", parity.TOLERANCE)
-@pytest.mark.parametrize("loss", ["cross_entropy", "mean_squared_error"])
+@pytest.mark.parametrize("loss", parity.LOSSES)
 @pytest.mark.parametrize(
     "act", ["identity", "relu", "leaky_relu", "tanh", "sigmoid", "max_activation", "median_activation"]
 )

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import edge_variant
+from . import edge_variant, source_localization
 
-__all__ = ["edge_variant"]
+__all__ = ["edge_variant", "source_localization"]
