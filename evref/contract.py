@@ -88,11 +88,12 @@ class Module:
 
     @property
     def signature(self) -> str:
-        """Names the module and the support it lives on: tapes and files are checked against it."""
+        """Names the module, the support it lives on and its weights: tapes and files are checked against it."""
         cached = self.__dict__.get("_signature")
         if cached is None:
             arguments = ", ".join(f"{key}={_described(value)}" for key, value in self.config().items())
-            on = "" if self.graph is None else f" on graph {self.graph.fingerprint}"
+            g = self.graph
+            on = "" if g is None else f" on graph {g.fingerprint} with weights {g.weights_fingerprint}"
             cached = self.__dict__["_signature"] = f"{type(self).__name__}({arguments}){on}"
         return cached
 

@@ -444,3 +444,15 @@ def test_tapes_and_cotangents_are_checked(kind, name):
         other, _, _ = module_and_input(kind, name, GRAPHS["directed"].transposed())
         with pytest.raises(ValueError, match="tape was written by .* on graph"):
             other.backward(params, tape, y)
+
+
+@each_filter
+def test_a_tape_knows_the_weights_of_its_graph(name):
+    """Two shifts of one graph share the support; what one filter saved is nothing to the other."""
+    graph = GRAPHS["undirected"]
+    filt, other = (ev.catalogue[name].example(g, np.random.default_rng(0)) for g in (graph, ev.Graph(graph.S * 2)))
+    params, x = lively(filt), normal(1, 2, *filt.in_shape)
+    y, tape = filt.forward(params, x)
+    if filt.graph != other.graph:  # an example may put its own shift on the support
+        with pytest.raises(ValueError, match="tape was written by .* with weights"):
+            other.backward(params, tape, y)

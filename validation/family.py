@@ -3,9 +3,9 @@
     python validation/family.py            print the table
     python validation/family.py --write    and write it to validation/family.md
 
-Independent implementations live in `peers.py` and `peers_<family>.py`: torch and JAX from the equations, PyG with copied
-weights. Errors are the largest difference relative to the largest entry, over output, gradient of x and of every parameter,
-on an undirected and a directed graph, both sets of kernels.
+Independent implementations live in `peers.py` and `peers_<family>.py`: torch and JAX from the equations, PyG with
+copied weights. Errors are the largest difference relative to the largest entry, over output, gradient of x and of every
+parameter, on an undirected and a directed graph, both sets of kernels.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def embedding_error(name: str) -> tuple[float | None, str]:
     """Error of the map into the edge-variant recursion, and what it is or which condition failed."""
     worst, kinds = 0.0, []
     for graph in graphs().values():
-        filt, params, x, _ = case(name, graph)
+        filt, params, _, _ = case(name, graph)
         try:
             embedded, embedded_params = filt.to_edge_variant(params)
         except ev.NotRepresentable as error:

@@ -1,8 +1,9 @@
 """Node-variant, hybrid and critical-edge filters from their equations, for torch and JAX to differentiate.
 
 Nothing here uses evref; a filter is read for its graph's S, its order, its nodes or edges and its reading. Who copies
-whom (C_B), which entries are chosen and every product are worked out again: C_B from all distances (Floyd and Warshall), the
-entries as a dense mask, every Phi as a dense matrix in torch and, in JAX, applied to the signal step by step.
+whom (C_B), which entries are chosen and every product are worked out again: C_B from all distances (Floyd and
+Warshall), the entries as a dense mask, every Phi as a dense matrix in torch and, in JAX, applied to the signal step by
+step.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def _support(filt: Any) -> Array:
 
 
 def _copies(filt: Any) -> Array:
-    """C_B, (N, |B|): one 1 per row, at the first of the nearest privileged nodes; hops lead from it to the row's node."""
+    """C_B, (N, |B|): one 1 per row, at the first of the nearest privileged nodes; hops lead from it to the row."""
     hops = np.where(_support(filt), 1.0, np.inf)  # hops[i, j]: from j to i
     np.fill_diagonal(hops, 0)
     N = len(hops)
@@ -50,7 +51,7 @@ def _mask(filt: Any) -> tuple[Array, Array]:
     return rows, columns
 
 
-# ---- torch: dense matrices H, then one product with the signal ---------------------------------------------------------
+# ---- torch: dense matrices H, then one product with the signal -------------------------------------------------------
 def torch_node_variant(filt: Any, params: dict[str, Any], x: Any) -> Any:
     """H = sum_k diag(C phi^(k)) S^k."""
     import torch
@@ -91,7 +92,7 @@ def _torch_output(H: Any, params: dict[str, Any], x: Any) -> Any:
     return y + params["bias"][:, None] if "bias" in params else y
 
 
-# ---- JAX: node by node, states and messages ----------------------------------------------------------------------------
+# ---- JAX: node by node, states and messages --------------------------------------------------------------------------
 def _jax_shifts(filt: Any, x: Any) -> Any:
     """S^k x for k = 0..K."""
     import jax.numpy as jnp

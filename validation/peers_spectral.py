@@ -2,14 +2,15 @@
 
 Nothing here uses evref; of a filter only its settings and the arrays of its graph are read. The two versions are
 different on purpose: torch decomposes S with `torch.linalg.eig` and computes in complex numbers throughout, with the
-splines from the Cox-de Boor recursion; JAX gets Lagrange projectors, products of (S - lambda_j I) over the other
-distinct eigenvalues, and never sees an eigenvector. The null-space basis is a choice: it is read off the filter (B at
-the eigenvalues) and everything after it is done again.
+splines from the Cox-de Boor recursion; JAX gets real matrices, one per parameter, put together from the projectors on
+the eigenspaces, which do not depend on the choice of eigenvectors. The null-space basis is a choice: it is read off
+the filter (B at the eigenvalues) and everything after it is done again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,17 +19,18 @@ Array = np.ndarray
 
 
 def cox_de_boor(points: Array, n_basis: int) -> Array:
-    """Clamped B-splines of degree min(3, n_basis - 1) with uniform knots on [min, max] of the points, (points, n_basis)."""
+    """Clamped B-splines of degree min(3, n_basis - 1) with uniform knots on [min, max] of the points."""
     low, high = points.min(), points.max()
     if high - low <= 1e-13 * max(abs(low), abs(high)):
         low, high = low - 0.5, high + 0.5
     degree = min(3, n_basis - 1)
     pieces = n_basis - degree
-    knots = [low] * degree + [low + (high - low) * p / pieces for p in range(pieces + 1)] + [high] * degree
+    # linspace ends at `high` to the bit; a last knot one rounding short of it would leave the largest point a zero row
+    knots = [low] * degree + list(np.linspace(low, high, pieces + 1)) + [high] * degree
     values = np.zeros((len(points), n_basis))
     for row, t in enumerate(points):
         t = min(max(t, low), high)
-        at = [float(a <= t < b or (t == high and b == high and a < b)) for a, b in zip(knots, knots[1:], strict=False)]
+        at = [float(a <= t < b or (t == high and b == high and a < b)) for a, b in pairwise(knots)]
         for k in range(1, degree + 1):
             at = [
                 (at[m] * (t - knots[m]) / (knots[m + k] - knots[m]) if knots[m + k] > knots[m] else 0.0)
@@ -76,8 +78,8 @@ def torch_shift_invariant(filt: Any, params: Mapping[str, Any], x: Any) -> Any:
     """H = U (sum_k prod_{kappa<=k} diag(B mu^(kappa))) U^-1: all in the frequency domain, no matrix on the support."""
     import torch
 
-    U = torch.as_tensor(np.asarray(filt.basis.fourier.U, dtype=np.complex128))
-    B = torch.as_tensor(np.asarray(filt.basis.B, dtype=np.complex128))
+    U = torch.as_tensor(np.array(filt.basis.fourier.U, dtype=np.complex128))
+    B = torch.as_tensor(np.array(filt.basis.B, dtype=np.complex128))
     product = torch.ones(filt.out_features, filt.in_features, len(U), dtype=U.dtype)
     h = product if filt.zeroth == "identity" else torch.zeros_like(product)
     for mu in params["mu"]:
@@ -90,21 +92,23 @@ def torch_shift_invariant(filt: Any, params: Mapping[str, Any], x: Any) -> Any:
 
 # ---- JAX -------------------------------------------------------------------------------------------------------------
 def projectors(S: Array) -> tuple[Array, Array]:
-    """Distinct eigenvalues (r,) and the matrices (r, N, N) with S = sum_r lambda_r P_r, from Lagrange's formula."""
-    eigenvalues = np.linalg.eigvals(S)
+    """Distinct eigenvalues (r,) and the matrices (r, N, N) with S = sum_r lambda_r P_r.
+
+    P = R (L^H R)^-1 L^H of each eigenvalue's right and left eigenvectors R, L, as many as it has: it does not depend on
+    which ones the solver picked.
+    """
+    from scipy.linalg import eig
+
+    eigenvalues, left, right = eig(S, left=True, right=True)
     scale = max(np.abs(eigenvalues).max(), 1e-300)
-    distinct: list[complex] = []
-    for value in eigenvalues:
-        if all(abs(value - other) > 1e-7 * scale for other in distinct):
-            distinct.append(complex(value))
-    identity = np.eye(len(S))
-    family = []
-    for a in distinct:
-        P = identity.astype(complex)
-        for c in distinct:
-            if c != a:
-                P = P @ (S - c * identity) / (a - c)
-        family.append(P)
+    distinct, family, open_ = [], [], set(range(len(S)))
+    while open_:
+        value = eigenvalues[min(open_)]
+        group = [n for n in sorted(open_) if abs(eigenvalues[n] - value) <= 1e-9 * scale]
+        open_ -= set(group)
+        L, R = left[:, group].conj().T, right[:, group]
+        distinct.append(value)
+        family.append(R @ np.linalg.solve(L @ R, L))
     return np.array(distinct), np.array(family)
 
 

@@ -26,6 +26,7 @@ from ..graph import Graph
 
 if TYPE_CHECKING:
     from .edge_variant import EdgeVariant
+    from .parallel import ParallelEdgeVariant
 
 
 class Filter(Module, ABC):
@@ -105,8 +106,8 @@ class Filter(Module, ABC):
         """Dense H(S), shape (F, G, N, N): y_f = sum_g H[f, g] @ x_g, before the bias."""
 
     @abstractmethod
-    def to_edge_variant(self, params: Mapping[str, Any]) -> tuple[EdgeVariant, Parameters]:
-        """The edge-variant filter that is the same map, or NotRepresentable with the condition that failed."""
+    def to_edge_variant(self, params: Mapping[str, Any]) -> tuple[EdgeVariant | ParallelEdgeVariant, Parameters]:
+        """The edge-variant filter, or sum of them, that is the same map; else NotRepresentable and why."""
 
     @classmethod
     @abstractmethod

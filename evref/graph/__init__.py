@@ -3,6 +3,19 @@
 from __future__ import annotations
 
 from . import generators, shifts
+from .fourier import Fourier, NotDiagonalizable, RepeatedEigenvaluesWarning, fourier_basis, partial_fourier_basis
+from .nullspace import ShiftInvariantBasis, shift_invariant_basis
 from .support import Graph
 
-__all__ = ["Graph", "generators", "shifts"]
+__all__ = [
+    "Fourier",
+    "Graph",
+    "NotDiagonalizable",
+    "RepeatedEigenvaluesWarning",
+    "ShiftInvariantBasis",
+    "fourier_basis",
+    "generators",
+    "partial_fourier_basis",
+    "shift_invariant_basis",
+    "shifts",
+]

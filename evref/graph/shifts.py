@@ -48,6 +48,18 @@ def normalized_adjacency(graph: Any, lambda_max: float | None = None) -> sparse.
     return _like(W / _lambda_max(W, lambda_max), W)
 
 
+def symmetric_adjacency(graph: Any) -> sparse.csr_array:
+    """S = D^(-1/2) W D^(-1/2) with D the diagonal of row sums (TAGCN's shift); W must be symmetric.
+
+    The row of an isolated node is zero.
+
+    >>> symmetric_adjacency([[0, 4], [4, 0]]).toarray()
+    array([[0., 1.],
+           [1., 0.]])
+    """
+    return _symmetrically_scaled("symmetric_adjacency", _symmetric("symmetric_adjacency", _weights(graph)))
+
+
 def laplacian(graph: Any) -> sparse.csr_array:
     """L = D - W, with D the diagonal of row sums; W must be symmetric.
 
@@ -133,7 +145,8 @@ def gcn(graph: Any) -> sparse.csr_array:
 SHIFTS: dict[str, Callable[..., sparse.csr_array]] = {
     function.__name__: function
     for function in (
-        adjacency, normalized_adjacency, laplacian, normalized_laplacian, scaled_laplacian, random_walk, gcn,
+        adjacency, normalized_adjacency, symmetric_adjacency, laplacian, normalized_laplacian, scaled_laplacian,
+        random_walk, gcn,
     )
 }  # fmt: skip
 

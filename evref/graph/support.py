@@ -215,6 +215,11 @@ class Graph:
         digest.update(self.indices.astype("<i4", copy=False).data)
         return digest.hexdigest()[:16]
 
+    @cached_property
+    def weights_fingerprint(self) -> str:
+        """Sixteen hex digits that name the entries of S; with `fingerprint` they name the graph."""
+        return hashlib.sha256(self.S.data.astype("<f8", copy=False).tobytes()).hexdigest()[:16]
+
     def __repr__(self) -> str:
         loops = f", {self.n_self_loops} self-loops" if self.n_self_loops else ""
         kind = "undirected" if self.is_symmetric else "directed"

@@ -154,14 +154,19 @@ def _backward_by_steps(
         )
     lam = grad_y
     for k in range(K - 1, -1, -1):
-        out = scratch[K + k % 2]
-        threads.run(
-            lambda _, lo, hi, k=k, lam=lam, out=out: kernels.backward_step(  # type: ignore[misc]
-                graph.column_indptr, graph.row_indices, graph.transpose, phi[k], lam, states[k],
-                grad_y, k > 0 or diagonal is not None, out, grad_phi[k], lo, hi,
-            ),
-            by_column,
-        )  # fmt: skip
+        out, seeded = scratch[K + k % 2], k > 0 or diagonal is not None
+        if kernels.narrow:  # one thread along rows beats two along columns
+            kernels.backward_step_rows(
+                graph.indptr, graph.indices, phi[k], lam, states[k], grad_y, seeded, out, grad_phi[k]
+            )
+        else:
+            threads.run(
+                lambda _, lo, hi, k=k, lam=lam, out=out, seeded=seeded: kernels.backward_step(  # type: ignore[misc]
+                    graph.column_indptr, graph.row_indices, graph.transpose, phi[k], lam, states[k],
+                    grad_y, seeded, out, grad_phi[k], lo, hi,
+                ),
+                by_column,
+            )  # fmt: skip
         lam = out
     if diagonal is None:
         threads.run(lambda _, lo, hi: kernels.add_step(lam, grad_x, lo, hi), by_row)

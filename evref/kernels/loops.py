@@ -85,6 +85,24 @@ def adjoint_columns(column_indptr, row_indices, transpose, phi, lam, w, seed, se
 
 
 @inlined
+def adjoint_rows(indptr, indices, phi, lam, w, seed, seeded, out, grad_phi, zero):
+    """adjoint_columns, all columns, the other way round: rows send to their neighbours.
+
+    For short rows: phi and grad_phi are then walked in order, and only `out`, which is small, at random.
+    Rows come in rising order, as the entries of a column do, so that every sum has the same terms in the same order
+    and the same bits.
+    """
+    for j in range(out.shape[0]):
+        store(out, j, load(seed, j, zero) if seeded else zero)
+    for i in range(lam.shape[0]):
+        li = load(lam, i, zero)
+        for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            store(out, j, scale_add(phi[p], li, load(out, j, zero)))
+            grad_phi[p] += dot(li, load(w, j, zero))
+
+
+@inlined
 def add_rows(x, y, zero, lo, hi):
     """y += x"""
     for i in range(lo, hi):
@@ -110,8 +128,13 @@ def clear_rows(y, zero, lo, hi):
         store(y, i, zero)
 
 
+NARROW = 16  # samples in a row up to which one thread sends along rows instead of several gathering along columns
+
+
 def _build(width, source, jit):
     """The drivers for rows of `width` samples. Closures hold numbers alone: more would defeat numba's cache."""
+
+    narrow = width <= NARROW
 
     @jit
     def forward_tasks(indptr, indices, phi, phi0, x, y, scratch, lo, hi):
@@ -194,10 +217,16 @@ def _build(width, source, jit):
                     for k in range(K - 1, -1, -1):
                         w = x[t, g] if k == 0 and not has0 else scratch[k]
                         out = scratch[K + k % 2]
-                        adjoint_columns(
-                            column_indptr, row_indices, transpose, phi[k, f, g], lam, w,
-                            grad_y[t, f], k > 0 or has0, out, grad_phi[k, f, g], zero, 0, N,
-                        )  # fmt: skip
+                        if narrow:
+                            adjoint_rows(
+                                indptr, indices, phi[k, f, g], lam, w,
+                                grad_y[t, f], k > 0 or has0, out, grad_phi[k, f, g], zero,
+                            )  # fmt: skip
+                        else:
+                            adjoint_columns(
+                                column_indptr, row_indices, transpose, phi[k, f, g], lam, w,
+                                grad_y[t, f], k > 0 or has0, out, grad_phi[k, f, g], zero, 0, N,
+                            )  # fmt: skip
                         lam = out
                     if has0:
                         adjoint_scale_rows(phi0[f, g], lam, x[t, g], grad_phi0[f, g], grad_x[t, task], zero, 0, N)
@@ -232,7 +261,13 @@ def _build(width, source, jit):
             zeros(w, width, source), lo, hi,
         )  # fmt: skip
 
+    @jit
+    def backward_step_rows(indptr, indices, phi, lam, w, seed, seeded, out, grad_phi):
+        adjoint_rows(indptr, indices, phi, lam, w, seed, seeded, out, grad_phi, zeros(w, width, source))
+
     return SimpleNamespace(
+        narrow=narrow,
+        backward_step_rows=backward_step_rows,
         forward_tasks=forward_tasks,
         tangent_tasks=tangent_tasks,
         backward_tasks=backward_tasks,

@@ -7,6 +7,7 @@ passes when the machine finds exactly that, and fails, loudly, on the day it sho
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -56,10 +57,13 @@ registry: dict[str, Claim] = {}
 
 def claim(name: str, where: str, statement: str, verdict: str = "holds") -> Callable[[Callable[[], Outcome]], Any]:
     """Put the decorated measurement on the list under `name`."""
-    if verdict not in VERDICTS or name in registry:
-        raise ValueError(f"claim {name!r} with verdict {verdict!r}; expected a new name and one of {VERDICTS}")
+    if verdict not in VERDICTS:
+        raise ValueError(f"verdict of claim {name!r} is {verdict!r}; expected one of {VERDICTS}")
 
     def register(measure: Callable[[], Outcome]) -> Callable[[], Outcome]:
+        known = registry.get(name)
+        if known is not None and known.measure.__code__.co_filename != measure.__code__.co_filename:
+            raise ValueError(f"claim {name!r} is made twice, here and in {known.measure.__module__}")
         registry[name] = Claim(name, where, statement, verdict, measure)
         return measure
 
@@ -70,9 +74,9 @@ def all_claims() -> dict[str, Claim]:
     """Name to claim, in the order of the readings; the ladder comes last."""
     from . import ladder_claims, paper  # noqa: F401  (importing them registers their claims)
 
-    def order(name: str) -> tuple[int, int]:
-        number = name.removeprefix("R")
-        return (0, int(number)) if number.isdecimal() else (1, list(registry).index(name))
+    def order(name: str) -> tuple[int, int, str]:
+        reading = re.fullmatch(r"R(\d+)(.*)", name)
+        return (0, int(reading[1]), reading[2]) if reading else (1, list(registry).index(name), "")
 
     return {name: registry[name] for name in sorted(registry, key=order)}
 

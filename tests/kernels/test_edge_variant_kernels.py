@@ -127,11 +127,12 @@ def test_twins_agree_in_float32_at_every_width(B):
 
 
 @pytest.mark.parametrize("with0", [False, True])
+@pytest.mark.parametrize("B", [1, 7, 130])
 @pytest.mark.parametrize(("F", "G"), [(3, 1), (1, 3), (2, 2), (1, 1)])
-def test_every_way_to_share_the_work_gives_the_same_bits(monkeypatch, F, G, with0):
+def test_every_way_to_share_the_work_gives_the_same_bits(monkeypatch, F, G, B, with0):
     """Tasks, filters, or steps; one, two or five threads: the same sums in the same order."""
     graph = random_graph(5, 40, density=0.2)
-    case = problem(2, graph, 3, F, G, 130, with0)
+    case = problem(2, graph, 3, F, G, B, with0)
     results = {}
     monkeypatch.setattr(compiled, "SERIAL_BELOW", 0)
     for step_size, threads in itertools.product((0, 10**9), (1, 2, 5)):

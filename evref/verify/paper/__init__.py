@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
-from . import edge_variant, source_localization
+from . import architectures, edge_variant, generated, polynomial, privileged, rational, source_localization, spectral
 
-__all__ = ["edge_variant", "source_localization"]
+__all__ = [
+    "architectures",
+    "edge_variant",
+    "generated",
+    "polynomial",
+    "privileged",
+    "rational",
+    "source_localization",
+    "spectral",
+]

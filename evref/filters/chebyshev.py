@@ -1,0 +1,158 @@
+"""Polynomials of one shift in the Chebyshev basis: ChebNet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from .. import checks
+from ..contract import Parameters
+from ..graph import Graph
+from ..kernels import shift_reference as shift
+from .base import Filter
+from .edge_variant import EdgeVariant
+from .newton import newton_embedding
+from .polynomial import graph_frequencies
+
+
+class Chebyshev(Filter):
+    r"""Chebyshev filter bank (ChebNet, Defferrard, Bresson & Vandergheynst 2016), eq. (polFilt) in another basis:
+
+    .. math::
+
+        y_f = \sum_{g=1}^{G} \sum_{k=0}^{K} \theta_{k,fg}\, t_g^{(k)}, \qquad t_g^{(0)} = x_g, \quad
+        t_g^{(1)} = S x_g, \quad t_g^{(k)} = 2 S t_g^{(k-1)} - t_g^{(k-2)},
+
+    so that :math:`H_{fg}(S) = \sum_k \theta_{k,fg} T_k(S)` with the Chebyshev polynomials,
+    :math:`T_k(\cos a) = \cos ka`. S is `graph.S`. ChebNet's is ``graph.with_shift("scaled_laplacian")``, whose spectrum
+    lies in [-1, 1], where every |T_k| <= 1; on a wider spectrum the T_k grow fast.
+
+    Adjoint. Let :math:`v_f` = `grad_y` of feature f, and :math:`b^{(k)}` the total cotangent of :math:`t^{(k)}`. The
+    state k is used by the output, by state k+1 through 2 S (for k = 0 through S) and by state k+2 through -1, so
+
+    .. math::
+
+        u_g^{(k)} = \sum_f \theta_{k,fg} v_f, \qquad b^{(k)} = u^{(k)} + 2 S^\top b^{(k+1)} - b^{(k+2)} \quad (k \ge 1),
+        \qquad \frac{\partial L}{\partial x} = b^{(0)} = u^{(0)} + S^\top b^{(1)} - b^{(2)},
+
+    with :math:`b^{(K+1)} = b^{(K+2)} = 0`: Clenshaw's recursion for :math:`\sum_k T_k(S^\top) u^{(k)}`. The parameters
+    get :math:`\partial L / \partial \theta_{k,fg} = \sum_{\text{batch}} \langle v_f, t_g^{(k)} \rangle`. Tangent:
+    :math:`\dot y_f = \sum_{g,k} \dot\theta_{k,fg} t_g^{(k)} + \theta_{k,fg} \dot t_g^{(k)}`, where :math:`\dot t` obeys
+    the recursion of t from :math:`\dot x`.
+
+    Shapes
+    ------
+    x : (batch, in_features, nodes), y : (batch, out_features, nodes)
+    params["theta"] : (K + 1, out_features, in_features)
+    params["bias"] : (out_features,), only with bias=True
+
+    Parameters
+    ----------
+    graph : Graph
+        Its S is the shift.
+    order : int
+        K, the degree; there are K + 1 coefficients per filter (PyTorch Geometric's `ChebConv` calls K + 1 its `K`).
+    in_features, out_features : int
+    bias : bool
+
+    Raises
+    ------
+    ValueError, TypeError
+        For an order that is negative or not an integer.
+
+    Examples
+    --------
+    T_2 = 2 s^2 - 1, on a directed path where s^2 moves a delta by two nodes:
+
+    >>> import numpy as np, evref as ev
+    >>> graph = ev.Graph.from_edges(3, source=[0, 1], target=[1, 2])
+    >>> filt = ev.Chebyshev(graph, order=2)
+    >>> filt.forward({"theta": np.array([0.0, 0.0, 1.0]).reshape(3, 1, 1)}, np.array([1.0, 0.0, 0.0]))[0]
+    array([-1.,  0.,  2.])
+    """
+
+    name = "chebyshev"
+    equivariant = True
+
+    def __init__(
+        self, graph: Graph, order: int, in_features: int = 1, out_features: int = 1, bias: bool = False
+    ) -> None:
+        super().__init__(graph, in_features, out_features, bias)
+        self.order = checks.as_count("order", order)
+
+    @property
+    def reach(self) -> int:
+        return self.order
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"theta": (self.order + 1, self.out_features, self.in_features)}
+
+    def _init_scale(self, name: str) -> float:
+        """1 / sqrt(G * taps), as for the monomial basis."""
+        return (self.in_features * (self.order + 1)) ** -0.5
+
+    def _apply(self, params: Parameters, x: np.ndarray) -> tuple[np.ndarray, Any]:
+        states = shift.shift_states(self.graph.S, x, self.order, chebyshev=True)
+        return shift.mix(params["theta"], states), states
+
+    def _apply_backward(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> tuple[Parameters, np.ndarray]:
+        grad_theta, grad_states = shift.mix_adjoint(params["theta"], saved, grad_y)
+        return {"theta": grad_theta}, shift.shift_states_adjoint(self.graph.S, grad_states, chebyshev=True)
+
+    def _apply_jvp(self, params: Parameters, x: np.ndarray, dparams: Parameters, dx: np.ndarray) -> np.ndarray:
+        states, dstates = (shift.shift_states(self.graph.S, signal, self.order, chebyshev=True) for signal in (x, dx))
+        return shift.mix(dparams["theta"], states) + shift.mix(params["theta"], dstates)
+
+    def matrix(self, params: Mapping[str, Any]) -> np.ndarray:
+        """H_fg = sum_k theta_k,fg T_k(S), the T_k from their monomial coefficients and not from the recursion."""
+        S = self.graph.S.toarray()
+        powers = np.stack([np.linalg.matrix_power(S, k) for k in range(self.order + 1)])
+        return np.einsum("kfg,kij->fgij", self.monomial(params), powers)
+
+    def monomial(self, params: Mapping[str, Any]) -> np.ndarray:
+        """The coefficients of the same polynomials in the monomial basis, (K + 1, F, G): what `Polynomial` takes."""
+        params = self._checked_parameters(params)
+        basis = chebyshev_basis(self.order).astype(params["theta"].dtype)
+        return np.einsum("jk,kfg->jfg", basis, params["theta"])
+
+    def to_edge_variant(self, params: Mapping[str, Any]) -> tuple[EdgeVariant, Parameters]:
+        """Through the monomial coefficients and the Newton form: exact for every theta; zeroth="diagonal"."""
+        return newton_embedding(self.graph, self.monomial(params), params.get("bias"))
+
+    def response(self, params: Mapping[str, Any], frequencies: Any = None) -> np.ndarray:
+        """h_fg(lambda_i) = sum_k theta_k,fg T_k(lambda_i) at :func:`graph_frequencies` or those given, (F, G, N)."""
+        params = self._checked_parameters(params)
+        lam = graph_frequencies(self.graph, frequencies)
+        T = [np.ones_like(lam), lam]
+        for _ in range(2, self.order + 1):
+            T.append(2 * lam * T[-1] - T[-2])
+        return np.einsum("kfg,ki->fgi", params["theta"], np.stack(T[: self.order + 1]))
+
+    def n_operations(self, batch: int = 1) -> int:
+        """As for the monomial basis; the doubling and the difference of the recursion are no multiply-adds with S."""
+        F, G, N = self.out_features, self.in_features, self.graph.n_nodes
+        return checks.as_count("batch", batch) * (self.order * G * self.graph.S.nnz + (self.order + 1) * F * G * N)
+
+    @classmethod
+    def example(cls, graph: Graph, rng: Any = None) -> Self:
+        """On S as it is, whatever its spectrum: on a directed graph a forgotten transpose shows."""
+        return cls(graph, order=3, in_features=2, out_features=3, bias=True)
+
+
+def chebyshev_basis(order: int) -> np.ndarray:
+    """Column k holds the monomial coefficients of T_k, exact integers: shape (K + 1, K + 1).
+
+    >>> chebyshev_basis(3).astype(int)
+    array([[ 1,  0, -1,  0],
+           [ 0,  1,  0, -3],
+           [ 0,  0,  2,  0],
+           [ 0,  0,  0,  4]])
+    """
+    basis = np.eye(order + 1)
+    for k in range(2, order + 1):
+        basis[1:, k] = 2 * basis[:-1, k - 1]
+        basis[0, k] = 0
+        basis[:, k] -= basis[:, k - 2]
+    return basis

@@ -1,0 +1,307 @@
+"""The node-variant graph filter: every node weighs its own shifts, and most nodes copy a privileged one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .. import checks
+from ..contract import NotRepresentable, Parameters
+from ..graph import Graph, selection
+from .base import Filter
+from .edge_variant import EdgeVariant
+from .newton import spectral_bound
+
+
+class NodeVariant(Filter):
+    r"""Node-variant filter bank, eq. (nodeV) (Segarra, Marques and Ribeiro 2017; as a layer Gama et al. 2018):
+
+    .. math::
+
+        y_f = \sum_{g=1}^{G} \sum_{k=0}^{K} \operatorname{diag}(c^{(k)}_{fg})\, z^{(k)}_g, \qquad
+        c^{(k)}_{fg} = C_B\, \phi^{(k)}_{B,fg}, \qquad z^{(0)}_g = x_g, \quad z^{(k)}_g = S z^{(k-1)}_g .
+
+    Row i of H(S) is row i of the polynomial :math:`p_i(S) = \sum_k c^{(k)}_i S^k`. Nodes of the privileged set B have a
+    polynomial each; C_B, of one 1 per row, says whose the others copy
+    (:func:`evref.graph.selection.nearest_privileged`). With one privileged node the filter is a polynomial, with all of
+    them every node has its own.
+
+    Adjoint, with v_f = `grad_y` of feature f, by Horner's scheme from k = K down:
+
+    .. math::
+
+        \frac{\partial L}{\partial \phi^{(k)}_{B,fg}} = C_B^\top \sum_{\text{batch}} v_f \odot z^{(k)}_g, \qquad
+        \lambda^{(k)}_g = \sum_f c^{(k)}_{fg} \odot v_f + S^\top \lambda^{(k+1)}_g, \qquad
+        \frac{\partial L}{\partial x_g} = \lambda^{(0)}_g .
+
+    Tangent: :math:`\dot y_f = \sum_g \sum_k \dot c^{(k)}_{fg} \odot z^{(k)}_g + c^{(k)}_{fg} \odot S^k \dot x_g`.
+
+    Shapes
+    ------
+    x : (batch, in_features, nodes), y : (batch, out_features, nodes)
+    params["phi"] : (K + 1, out_features, in_features, len(nodes)), coefficients in the order of `nodes`
+    params["bias"] : (out_features,), only with bias=True
+
+    Parameters
+    ----------
+    graph : Graph
+        Its S is the shift.
+    order : int
+        K, the highest power of S.
+    in_features, out_features : int
+        G and F.
+    nodes : array_like of int, optional
+        B, the privileged nodes, best first; all nodes by default. See :mod:`evref.graph.selection`.
+    bias : bool
+        One learnable constant per output feature.
+
+    Raises
+    ------
+    ValueError
+        B is empty (the filter would have no parameters), names a node twice, or one that is not there.
+
+    Examples
+    --------
+    On the directed path 0 -> 1 -> 2, node 2 listens one hop away and the others, copying node 0, to themselves:
+
+    >>> import numpy as np, evref as ev
+    >>> graph = ev.Graph.from_edges(3, source=[0, 1], target=[1, 2])
+    >>> filt = ev.NodeVariant(graph, order=1, nodes=[0, 2])
+    >>> phi = np.array([[1.0, 0.0], [0.0, 1.0]]).reshape(2, 1, 1, 2)  # k = 0, k = 1
+    >>> filt.forward({"phi": phi}, np.array([1.0, 2.0, 4.0]))[0]
+    array([1., 2., 2.])
+    """
+
+    name = "node_variant"
+
+    def __init__(
+        self,
+        graph: Graph,
+        order: int,
+        in_features: int = 1,
+        out_features: int = 1,
+        nodes: Any = None,
+        bias: bool = False,
+    ) -> None:
+        super().__init__(graph, in_features, out_features, bias)
+        self.order = checks.as_count("order", order)
+        self.nodes = selection.as_privileged("nodes", nodes, graph.n_nodes)
+        if self.nodes.size == 0:
+            raise ValueError(
+                "nodes is empty: a node-variant filter without privileged nodes has no parameters; expected at least "
+                "one (a single node gives the polynomial filter, None every node its own coefficients)"
+            )
+        self._copied = selection.nearest_privileged(graph, self.nodes)  # (N,) place in `nodes`
+
+    @property
+    def reach(self) -> int:
+        return self.order
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"phi": (self.order + 1, self.out_features, self.in_features, self.nodes.size)}
+
+    def _init_scale(self, name: str) -> float:
+        """1 / sqrt(G (K + 1) |B|), the authors' choice."""
+        return (self.in_features * (self.order + 1) * self.nodes.size) ** -0.5
+
+    def _shifted(self, x: np.ndarray) -> list[np.ndarray]:
+        """x, S x, ..., S^K x, each (batch, features, nodes) and new."""
+        S = self.graph.S.astype(x.dtype)
+        states = [x.copy()]
+        for _ in range(self.order):
+            states.append(_times(S, states[-1]))
+        return states
+
+    def _apply(self, params: Parameters, x: np.ndarray) -> tuple[np.ndarray, Any]:
+        states = self._shifted(x)
+        return self._weighted(params["phi"], states), states
+
+    def _weighted(self, phi: np.ndarray, states: list[np.ndarray]) -> np.ndarray:
+        y = np.zeros((len(states[0]), self.out_features, self.graph.n_nodes), states[0].dtype)
+        for phi_k, z in zip(phi, states, strict=True):
+            y += np.einsum("fgn,bgn->bfn", phi_k[..., self._copied], z)
+        return y
+
+    def _apply_backward(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> tuple[Parameters, np.ndarray]:
+        N = self.graph.n_nodes
+        copies = sparse.csr_array(  # C_B^T: adds up what the nodes of a group ask for
+            (np.ones(N, grad_y.dtype), (self._copied, np.arange(N))), shape=(self.nodes.size, N)
+        )
+        backwards = self.graph.S.astype(grad_y.dtype).T.tocsr()
+        grad_phi = np.empty_like(params["phi"])
+        grad_x = np.zeros_like(saved[0])
+        for k in range(self.order, -1, -1):
+            grad_phi[k] = _times(copies, np.einsum("bfn,bgn->fgn", grad_y, saved[k]))
+            grad_x = _times(backwards, grad_x) if k < self.order else grad_x
+            grad_x += np.einsum("fgn,bfn->bgn", params["phi"][k][..., self._copied], grad_y)
+        return {"phi": grad_phi}, grad_x
+
+    def _apply_jvp(self, params: Parameters, x: np.ndarray, dparams: Parameters, dx: np.ndarray) -> np.ndarray:
+        dy = self._weighted(dparams["phi"], self._shifted(x))
+        return dy + self._weighted(params["phi"], self._shifted(dx))
+
+    def matrix(self, params: Mapping[str, Any]) -> np.ndarray:
+        """H_fg = sum_k diag(C_B phi^(k)_fg) S^k, with dense matrices."""
+        phi = self._checked_parameters(params)["phi"]
+        N = self.graph.n_nodes
+        C = np.zeros((N, self.nodes.size))
+        C[np.arange(N), self._copied] = 1
+        S = self.graph.S.toarray().astype(np.float64)
+        H = np.zeros((self.out_features, self.in_features, N, N), np.result_type(phi, np.float64))
+        for f in range(self.out_features):
+            for g in range(self.in_features):
+                for k in range(self.order + 1):
+                    H[f, g] += np.diag(C @ phi[k, f, g]) @ np.linalg.matrix_power(S, k)
+        return H.astype(phi.dtype, copy=False)
+
+    # ---- the map into the edge-variant recursion ---------------------------------------------------------------------
+    def to_edge_variant(self, params: Mapping[str, Any]) -> tuple[EdgeVariant, Parameters]:
+        r"""One recursion of the same order, with a diagonal Phi^(0), if no polynomial is more than 2 degrees short.
+
+        Write the polynomials of all nodes on common Newton nodes s_0, s_1, ...:
+        :math:`p_i(S) = \sum_{k<K-1} d^{(k)}_i \pi_k(S) + (r_i + t_i S) \pi_{K-1}(S)`, with
+        :math:`\pi_k(S) = \prod_{j<k} (S - s_j I)`. Then
+
+        .. math::
+
+            \Phi^{(0)} &= \operatorname{diag}(d^{(0)}), \\
+            \Phi^{(k)} &= \operatorname{diag}(d^{(k)}) (S - s_{k-1} I) \operatorname{diag}(d^{(k-1)})^{-1},
+            \quad 1 \le k \le K - 2, \\
+            \Phi^{(K-1)} &= (S - s_{K-2} I) \operatorname{diag}(d^{(K-2)})^{-1}, \\
+            \Phi^{(K)} &= \operatorname{diag}(r - 1) + \operatorname{diag}(t) S .
+
+        The last two steps give :math:`(I + \Phi^{(K)}) \Phi^{(K-1)} \cdots = (r + t S) \pi_{K-1}(S)` without a division
+        by a coefficient of order K-1 or K. The s_j are free, and with all but a few values of theirs no
+        :math:`d^{(k)}_i` is zero unless p_i has a degree below k. So what is asked is a degree of at least K - 2 from
+        every p_i. If every degree is below K the recursion may stop at the largest of them, L, and L - 2 is enough.
+
+        Raises
+        ------
+        NotRepresentable
+            For some pair (f, g) the degrees of two nodes differ by more than 2 (a zero polynomial counts as degree
+            -1). Then :meth:`limit_embedding` comes as close as one likes; on some graphs nothing is exact
+            (``docs/node_variant.md``).
+        """
+        params = self._checked_parameters(params)
+        phi = params["phi"]
+        graph, K, F, G = self.graph, self.order, self.out_features, self.in_features
+        wide = np.result_type(phi, np.float64)
+        bound = spectral_bound(graph)
+        ev_params = {
+            "phi": np.zeros((K, F, G, graph.nnz), wide),
+            "phi0": np.zeros((F, G, graph.n_nodes), wide),
+        }
+        for f in range(F):
+            for g in range(G):
+                coefficients = phi[:, f, g].astype(wide)  # (K + 1, |B|)
+                L = self._recursion_order(coefficients, f, g)
+                d, s, last = _newton_form(coefficients[: L + 1], bound)
+                d, last = d[:, self._copied], last[:, self._copied]  # one polynomial per node
+                ev_params["phi0"][f, g] = d[0] if L != 1 else 1
+                for k in range(1, L + 1):
+                    ev_params["phi"][k - 1, f, g] = self._step(k, L, d, s, last)
+        filt = EdgeVariant(graph, K, G, F, zeroth="diagonal", bias=self.bias)
+        ev_params = {key: value.astype(phi.dtype, copy=False) for key, value in ev_params.items()}
+        return filt, ev_params | ({"bias": params["bias"]} if self.bias else {})
+
+    def _step(self, k: int, L: int, d: np.ndarray, s: np.ndarray, last: np.ndarray) -> np.ndarray:
+        """Phi^(k) of a recursion of order L on the support of I + S."""
+        graph = self.graph
+        rows = np.repeat(np.arange(graph.n_nodes), np.diff(graph.indptr))
+        values = graph.shift_values().astype(d.dtype)
+        if k == L:
+            values = last[1, rows] * values
+            values[graph.diagonal] += last[0] - 1
+            return values
+        values[graph.diagonal] -= s[k - 1]
+        left = 1 if k == L - 1 else d[k, rows]
+        return left * values / d[k - 1, graph.indices]
+
+    def _recursion_order(self, coefficients: np.ndarray, f: int, g: int) -> int:
+        """L, the order at which the recursion can end, or NotRepresentable."""
+        nonzero = coefficients.real != 0
+        degree = np.where(nonzero.any(axis=0), self.order - np.argmax(nonzero[::-1], axis=0), -1)  # (|B|,)
+        if degree.min() >= self.order - 2:
+            return self.order
+        L = max(int(degree.max()), 0)
+        if degree.min() < L - 2:
+            low = int(np.argmin(degree))
+            raise NotRepresentable(
+                f"filter ({f}, {g}): the polynomial of node {self.nodes[low]} has degree {degree[low]} and that of "
+                f"node {self.nodes[int(np.argmax(degree))]} degree {L}; one recursion is known for degrees that differ "
+                "by at most 2 (a zero polynomial counts as -1); limit_embedding comes as close as one likes"
+            )
+        if (coefficients[L + 1 :] != 0).any():  # real parts are zero, a complex step asks for the derivative
+            raise NotRepresentable(
+                f"filter ({f}, {g}): all degrees are at most {L}, and the map has no derivative in higher coefficients"
+            )
+        return L
+
+    def limit_embedding(self, params: Mapping[str, Any], epsilon: float) -> tuple[EdgeVariant, Parameters, float]:
+        """An edge-variant filter within O(epsilon), for any parameters, and its distance max |H_EV - H|.
+
+        A polynomial that is too short gets the coefficient epsilon at the power it lacks. The parameters grow like
+        1 / epsilon where only the limit exists.
+        """
+        epsilon = checks.as_number("epsilon", epsilon, 0, open_low=True)
+        params = self._checked_parameters(params)
+        phi = params["phi"].copy()
+        for f in range(self.out_features):
+            for g in range(self.in_features):
+                try:
+                    self._recursion_order(phi[:, f, g], f, g)
+                except NotRepresentable:
+                    lacking = np.flatnonzero((phi[:, f, g] != 0).any(axis=1)).max() - 2
+                    short = (phi[lacking:, f, g] == 0).all(axis=0)
+                    phi[lacking, f, g, short] = epsilon
+        filt, ev_params = self.to_edge_variant({**params, "phi": phi})
+        return filt, ev_params, float(np.abs(filt.matrix(ev_params) - self.matrix(params)).max())
+
+    def n_operations(self, batch: int = 1) -> int:
+        """K shifts of G features, one multiply-add per entry of S, and (K + 1) F G N for the coefficients."""
+        shifts = self.order * self.in_features * self.graph.S.nnz
+        weights = (self.order + 1) * self.out_features * self.in_features * self.graph.n_nodes
+        return checks.as_count("batch", batch) * (shifts + weights)
+
+    @classmethod
+    def example(cls, graph: Graph, rng: Any = None) -> NodeVariant:
+        """All nodes of a small graph; in a larger one node 0 copies another."""
+        nodes = np.arange(graph.n_nodes)[::-1]
+        return cls(
+            graph, order=3, in_features=2, out_features=3, nodes=nodes[:-1] if len(nodes) > 6 else nodes, bias=True
+        )
+
+
+# ---- the pieces ------------------------------------------------------------------------------------------------------
+def _times(matrix: sparse.csr_array, x: np.ndarray) -> np.ndarray:
+    """`matrix` times the last axis of x."""
+    flat = matrix @ x.reshape(-1, x.shape[-1]).T
+    return np.ascontiguousarray(flat.T).reshape(*x.shape[:-1], matrix.shape[0])
+
+
+def _newton_form(coefficients: np.ndarray, bound: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Polynomials (L + 1, n) on L - 1 common Newton nodes: d (L - 1, n), s (L - 1,), and what is left, (2, n).
+
+    Each node is the point of a grid on [-bound, bound] where the smallest of the d, relative to what it could be, is
+    largest; 0, which keeps the coefficients as they are, unless another point is much better. Real parts decide.
+    """
+    L, n = len(coefficients) - 1, coefficients.shape[1]
+    if L == 0:
+        return coefficients, np.empty(0), np.zeros((2, n), coefficients.dtype)
+    grid = bound * np.concatenate([[0.0], np.cos(np.linspace(0, np.pi, 8 * L + 33))])
+    q = coefficients.copy()
+    d, s = [], []
+    for _ in range(L - 1):
+        powers = grid[:, None] ** np.arange(len(q))
+        size = (bound ** np.arange(len(q))) @ np.abs(q.real)
+        worth = (np.abs(powers @ q.real) / size).min(axis=1)
+        point = 0 if worth[0] > 0.1 * worth.max() else int(np.argmax(worth))
+        s.append(grid[point])
+        for i in range(len(q) - 2, -1, -1):  # synthetic division by (variable - s)
+            q[i] += s[-1] * q[i + 1]
+        d.append(q[0])
+        q = q[1:]
+    return np.array(d, dtype=q.dtype).reshape(-1, n), np.array(s), q

@@ -1,0 +1,79 @@
+"""Filters that use one shift S for all parameters: states w^(k) = p_k(S) x, then a weighted sum of them.
+
+Arrays (everywhere in this file)
+
+    x, y          (batch, features, nodes)      signals
+    states        (taps, G, nodes, batch)       w^(k) of every input feature
+    weights       (taps, F, G)                  how much of w^(k) of feature g goes into output feature f
+
+With the batch last a product with S reads whole rows, and with taps and features first the sum over both is one matrix
+product, (F, taps G) times (taps G, nodes batch). Complex values pass through without conjugation.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+Array = np.ndarray
+
+
+def shift_states(S: sparse.csr_array, x: Array, order: int, chebyshev: bool = False) -> Array:
+    """w^(0) = x, ..., w^(K): w^(k) = S w^(k-1), or Chebyshev's w^(k) = 2 S w^(k-1) - w^(k-2) from k = 2 on."""
+    S = S.astype(x.dtype, copy=False)
+    B, G, N = x.shape
+    w = np.empty((order + 1, G, N, B), x.dtype)
+    w[0] = x.transpose(1, 2, 0)
+    for k in range(1, order + 1):
+        for g in range(G):
+            w[k, g] = S @ w[k - 1, g]
+        if chebyshev and k >= 2:
+            w[k] *= 2
+            w[k] -= w[k - 2]
+    return w
+
+
+def shift_states_adjoint(S: sparse.csr_array, grad_states: Array, chebyshev: bool = False) -> Array:
+    """Adjoint of `shift_states`. With u^(k) the cotangents that come in, the total cotangents b^(k) of the states are
+
+    b^(k) = u^(k) + S^T b^(k+1)                     (Horner),
+    b^(k) = u^(k) + 2 S^T b^(k+1) - b^(k+2)         (Clenshaw; S^T once, not twice, into b^(0)),
+
+    downwards from b^(K) = u^(K); b^(0) is grad_x.
+    """
+    back = S.astype(grad_states.dtype, copy=False).T
+    b, above = grad_states[-1], None  # b^(k+1), b^(k+2)
+    for k in range(len(grad_states) - 2, -1, -1):
+        below = np.empty_like(b)
+        for g in range(len(b)):
+            below[g] = back @ b[g]
+        if chebyshev and k > 0:
+            below *= 2
+        below += grad_states[k]
+        if chebyshev and above is not None:
+            below -= above
+        b, above = below, b
+    return np.ascontiguousarray(b.transpose(2, 0, 1))
+
+
+def mix(weights: Array, states: Array) -> Array:
+    """y_f = sum_k sum_g weights[k, f, g] w_g^(k), as one matrix product."""
+    taps, F, G = weights.shape
+    _, _, N, B = states.shape
+    y = _flat(weights) @ states.reshape(taps * G, N * B)
+    return np.ascontiguousarray(y.reshape(F, N, B).transpose(2, 0, 1))
+
+
+def mix_adjoint(weights: Array, states: Array, grad_y: Array) -> tuple[Array, Array]:
+    """Gradients of the weights, sum over nodes and batch of v_f w_g^(k), and of the states, sum_f weights v_f."""
+    taps, F, G = weights.shape
+    _, _, N, B = states.shape
+    v = np.ascontiguousarray(grad_y.transpose(1, 2, 0)).reshape(F, N * B)
+    grad_weights = (v @ states.reshape(taps * G, N * B).T).reshape(F, taps, G).transpose(1, 0, 2)
+    return np.ascontiguousarray(grad_weights), (_flat(weights).T @ v).reshape(taps, G, N, B)
+
+
+def _flat(weights: Array) -> Array:
+    """(taps, F, G) as a matrix (F, taps G)."""
+    taps, F, G = weights.shape
+    return weights.transpose(1, 0, 2).reshape(F, taps * G)
