@@ -25,7 +25,7 @@ def text() -> str:
     lines = [
         "# Catalogue",
         "",
-        "Written by `docs/catalogue.py` from `evref.catalogue` and `evref.verify.inclusions.lattice`; a test keeps it so.",
+        "Written by `docs/catalogue.py` from `evref.catalogue` and `evref.verify.inclusions.lattice`; tested.",
         "",
         "![The lattice of filter classes](img/lattice.png)",
         "",

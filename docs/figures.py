@@ -1,6 +1,6 @@
 """Draws the pictures of the documentation again: ``python docs/figures.py`` writes docs/img/*.png.
 
-All of them show one filter on one graph: 18 nodes in three communities, and an edge-variant filter of order 2 whose
+Most show one filter on one graph: 18 nodes in three communities, and an edge-variant filter of order 2 whose
 parameters are drawn at random, so that every node weighs every neighbour in its own way.
 """
 
@@ -17,6 +17,8 @@ import numpy as np
 
 import evref as ev
 from evref import plot
+from evref.plot import style
+from evref.verify.paper.spectral import nullspace_dimensions
 
 FOLDER = Path(__file__).parent / "img"
 NODE = 1  # where the delta sits; and whose output is asked about
@@ -52,7 +54,7 @@ def save(figure: plt.Figure, name: str) -> None:
 
 def caption(axes: np.ndarray, *texts: str) -> None:
     for ax, text in zip(axes, texts, strict=True):
-        at = ax.text(0.5, -0.04, text, transform=ax.transAxes, ha="center", va="top", color=plot.INK, linespacing=1.3)
+        at = ax.text(0.5, -0.04, text, transform=ax.transAxes, ha="center", va="top", color=style.INK, linespacing=1.3)
         at.set_in_layout(False)
 
 
@@ -96,11 +98,23 @@ def support_picture() -> None:
     save(figure, "support.png")
 
 
+def lattice_picture() -> None:
+    """lattice.png: which class of filters contains which."""
+    save(plot.lattice().get_figure(), "lattice.png")
+
+
+def nullspace_picture() -> None:
+    """nullspace.png: the dimension of the shift-invariant family over families of graphs (R8, R9)."""
+    save(plot.nullspace_dimensions(nullspace_dimensions()).get_figure(), "nullspace.png")
+
+
 def main() -> None:
     with plt.rc_context({"font.size": 13, "axes.titlesize": 18}):
         forward_picture()
         adjoint_picture()
         support_picture()
+    lattice_picture()
+    nullspace_picture()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,11 +92,15 @@ def _add_verify(commands: Any) -> None:
             examples:
               evref verify
               evref verify --only R1,R12
-              evref verify --json > claims.json""",
+              evref verify --json > claims.json
+              evref verify --plot pictures""",
         formatter_class=_Help,
     )
     command.add_argument("--only", metavar="NAMES", help="comma-separated claims, e.g. R1,R3,dot-test")
     command.add_argument("--json", action="store_true", help="machine-readable results on standard output")
+    command.add_argument(
+        "--plot", metavar="DIR", help="also draw the lattice of inclusions, null-space dimensions and responses there"
+    )
     command.set_defaults(run=_verify)
 
 
@@ -110,6 +115,9 @@ def _verify(arguments: argparse.Namespace) -> int:
         if not arguments.json:
             _print_result(result)
     failed = [result.claim.name for result in results if not result.passed]
+    if arguments.plot:
+        for path in _draw(Path(arguments.plot)):
+            print(f"drawn: {path}", file=sys.stderr)
     if arguments.json:
         print(json.dumps({"evref": __version__, "ok": not failed, "claims": [r.to_dict() for r in results]}, indent=2))
     else:
@@ -117,6 +125,29 @@ def _verify(arguments: argparse.Namespace) -> int:
         print(f"\n{len(results) - len(failed)} of {len(results)} confirmed in {seconds:.1f} s", end="")
         print(f"; FAILED: {', '.join(failed)}" if failed else "")
     return 1 if failed else 0
+
+
+def _draw(folder: Path) -> Iterator[Path]:
+    """The pictures that belong to the claims."""
+    from . import plot
+    from .filters import Chebyshev, Polynomial, SpectralGCNN
+    from .graph.fourier import fourier_basis
+    from .verify.paper.spectral import nullspace_dimensions
+
+    graph = generators.stochastic_block_model(50, 5, 0.8, 0.2, rng=0)[0].with_shift("scaled_laplacian")
+    eigenvalues = fourier_basis(graph).eigenvalues
+    ax: Any = None
+    for filt in (Polynomial(graph, 4), Chebyshev(graph, 4), SpectralGCNN(graph, 5)):
+        ax = plot.transfer(eigenvalues, filt.response(filt.init(rng=1))[0, 0], ax, label=filt.name)
+    pictures = {
+        "lattice.png": plot.lattice(),
+        "nullspace.png": plot.nullspace_dimensions(nullspace_dimensions()),
+        "responses.png": ax,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, axes in pictures.items():
+        axes.figure.savefig(folder / name, dpi=120)
+        yield folder / name
 
 
 def _row(mark: str, name: str, where: str, verdict: str) -> str:

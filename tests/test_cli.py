@@ -112,6 +112,13 @@ def test_calls_that_make_no_sense(capsys, arguments, message):
     assert message in capsys.readouterr().err
 
 
+def test_pictures(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    assert cli.main(["verify", "--only", "R1", "--plot", str(tmp_path / "new")]) == 0
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {"lattice.png", "nullspace.png", "responses.png"}
+    assert capsys.readouterr().err.count("drawn:") == 3
+
+
 def test_interrupt(monkeypatch):
     def interrupt(names):
         raise KeyboardInterrupt

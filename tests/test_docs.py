@@ -138,6 +138,13 @@ def test_figures_can_be_drawn_again(tmp_path, monkeypatch):
         assert image.imread(tmp_path / drawn).shape == image.imread(ROOT / "docs" / "img" / drawn).shape
 
 
+def test_the_catalogue_page_is_what_its_script_writes():
+    spec = importlib.util.spec_from_file_location("catalogue", ROOT / "docs" / "catalogue.py")
+    catalogue = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(catalogue)
+    assert catalogue.PAGE.read_text(encoding="utf-8") == catalogue.text(), "run python docs/catalogue.py"
+
+
 # ---- the checks themselves -------------------------------------------------------------------------------------------
 PAGE = """# A title: with `code`
 

@@ -15,6 +15,7 @@ from matplotlib.patches import FancyArrowPatch
 
 import evref as ev
 from evref import plot
+from evref.plot import style
 
 RNG = np.random.default_rng(0)
 GRID = ev.generators.grid(3, 4)
@@ -104,14 +105,14 @@ def test_node_colours_follow_values(ax):
     values = np.linspace(-2, 2, 12)
     plot.graph(GRID, values, ax=ax)
     colors = nodes(ax).get_facecolors()
-    assert np.allclose(colors, plt.get_cmap(plot.NODE_MAP)((values + 2) / 4))
+    assert np.allclose(colors, plt.get_cmap(style.NODE_MAP)((values + 2) / 4))
     assert colors[0, 2] > colors[0, 0] and colors[-1, 0] > colors[-1, 2]  # negative blue, positive red
 
 
 def test_limit_sets_the_scale_and_zero_is_its_middle(ax):
     plot.graph(GRID, np.full(12, 1.0), ax=ax, limit=4)
-    assert np.allclose(nodes(ax).get_facecolors(), plt.get_cmap(plot.NODE_MAP)(5 / 8))
-    middle = plt.get_cmap(plot.NODE_MAP)(0.5)
+    assert np.allclose(nodes(ax).get_facecolors(), plt.get_cmap(style.NODE_MAP)(5 / 8))
+    middle = plt.get_cmap(style.NODE_MAP)(0.5)
     assert np.allclose(nodes(plot.graph(GRID, np.zeros(12))).get_facecolors(), middle)
 
 
@@ -126,7 +127,7 @@ def test_half_at_a_node_shows_how_it_hears_the_other(ax):
     assert np.count_nonzero(widths) == 1
     assert np.array_equal(segments[int(np.argmax(widths))], [[2, 0], [1, 0]])
     color = halves.get_colors()[int(np.argmax(widths))]
-    assert np.allclose(color, plt.get_cmap(plot.EDGE_MAP)(0.0))
+    assert np.allclose(color, plt.get_cmap(style.EDGE_MAP)(0.0))
 
 
 def test_widths_grow_with_absolute_parameters_and_rings_show_the_diagonal(ax):
@@ -134,7 +135,7 @@ def test_widths_grow_with_absolute_parameters_and_rings_show_the_diagonal(ax):
     phi[GRID.diagonal[0]] = 0
     plot.graph(GRID, edge_values=phi, ax=ax)
     widths = lines(ax)[1].get_linewidths()
-    assert np.all(np.diff(widths) >= 0) and widths[-1] <= plot.WIDTHS[1]  # drawn from weak to strong
+    assert np.all(np.diff(widths) >= 0) and widths[-1] <= style.WIDTHS[1]  # drawn from weak to strong
     rings = nodes(ax).get_linewidths()
     assert np.array_equal(np.argsort(rings[1:]), np.argsort(np.abs(phi[GRID.diagonal[1:]])))
     assert rings[0] == 0.8
@@ -235,7 +236,7 @@ def shown(axes) -> list[np.ndarray]:
 
 
 def coloured(signals, limit) -> list[np.ndarray]:
-    return [plt.get_cmap(plot.NODE_MAP)((np.asarray(s) / limit + 1) / 2) for s in signals]
+    return [plt.get_cmap(style.NODE_MAP)((np.asarray(s) / limit + 1) / 2) for s in signals]
 
 
 @pytest.mark.parametrize(("zeroth", "panels"), [("none", 4), ("identity", 4), ("diagonal", 5)])
@@ -370,3 +371,18 @@ def test_absent_matplotlib_is_named(monkeypatch):
         with pytest.raises(ImportError, match=r'pip install "evref\[plot\]"'):
             draw()
     assert plot.layout(GRID).shape == (12, 2)  # needs no matplotlib
+
+
+def test_lattice_has_a_box_per_class_and_an_arrow_per_inclusion():
+    from evref.verify.inclusions import lattice
+
+    ax = plot.lattice()
+    names = {name for inclusion in lattice for name in (inclusion.small, inclusion.large)}
+    boxes = [text.get_text().replace("\n", " ") for text in ax.texts]
+    assert {name.replace("_", " ") for name in names} <= set(boxes)
+    arrows = [text for text in ax.texts if getattr(text, "arrow_patch", None) is not None]
+    assert len(arrows) == len(lattice)
+    dashed = sum(arrow.arrow_patch.get_linestyle() in ("--", "dashed") for arrow in arrows)
+    assert dashed == sum(not inclusion.condition.startswith("always") for inclusion in lattice)
+    own = plt.figure().add_subplot()
+    assert plot.lattice(lattice[:2], ax=own) is own

@@ -1,0 +1,85 @@
+"""Transfer functions, and how large the shift-invariant family is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import checks
+from .style import (
+    pyplot,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def transfer(
+    eigenvalues: Any, response: Any, ax: Axes | None = None, *, label: str | None = None, kernel: Any = None
+) -> Axes:
+    """A transfer function h at the graph frequencies, as stems; complex ones by real part of λ and modulus of h.
+
+    Parameters
+    ----------
+    eigenvalues : array_like, shape (N,)
+    response : array_like, shape (N,)
+        What `filter.response(params)[f, g]` returns.
+    ax : Axes, optional
+    label : str, optional
+        For a legend.
+    kernel : array_like, shape (N, b), optional
+        Columns of B, drawn as thin lines behind.
+    """
+    plt = pyplot()
+    lam, h = np.asarray(eigenvalues), np.asarray(response)
+    if lam.ndim != 1 or h.shape != lam.shape:
+        raise ValueError(f"response has shape {h.shape}; expected {lam.shape}, one value per eigenvalue")
+    checks.require_finite("response", h)
+    ax = plt.subplots(figsize=(5, 3), layout="constrained")[1] if ax is None else ax
+    order = np.argsort(lam.real, kind="stable")
+    values = np.abs(h) if np.iscomplexobj(h) else h
+    if kernel is not None:
+        columns = checks.as_floating("kernel", kernel)
+        if columns.ndim != 2 or len(columns) != lam.size:
+            raise ValueError(f"kernel has shape {columns.shape}; expected ({lam.size}, b)")
+        ax.plot(lam.real[order], columns[order], color="#b0b0b0", linewidth=0.8, zorder=1)
+    ax.vlines(lam.real, 0, values, color="#c8c8c8", linewidth=1, zorder=2)
+    ax.plot(lam.real[order], values[order], marker="o", markersize=4, linewidth=1, label=label, zorder=3)
+    ax.axhline(0, color="#909090", linewidth=0.8)
+    ax.set_xlabel("eigenvalue λ" if np.isrealobj(lam) else "real part of the eigenvalue λ")
+    ax.set_ylabel("|h(λ)|" if np.iscomplexobj(h) else "h(λ)")
+    ax.spines[["top", "right"]].set_visible(False)
+    if label is not None:
+        ax.legend(frameon=False)
+    return ax
+
+
+def nullspace_dimensions(rows: Any, ax: Axes | None = None) -> Axes:
+    """Dimension of the shift-invariant family on each graph, next to the number of nodes it might have been.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        With the keys "family", "nodes", "free" and "tied"
+        (:func:`evref.verify.paper.spectral.nullspace_dimensions`).
+    ax : Axes, optional
+    """
+    plt = pyplot()
+    rows = list(rows)
+    if not rows:
+        raise ValueError("rows is empty; expected one dict per graph")
+    ax = plt.subplots(figsize=(6, 0.32 * len(rows) + 1), layout="constrained")[1] if ax is None else ax
+    place = np.arange(len(rows))[::-1]
+    ax.scatter([row["nodes"] for row in rows], place, marker="|", s=90, color="#909090", label="nodes N")
+    ax.barh(place + 0.18, [row["free"] for row in rows], height=0.34, color="#3b6fb6", label="a value per eigenvector")
+    ax.barh(place - 0.18, [row["tied"] for row in rows], height=0.34, color="#e0a030", label="a value per eigenvalue")
+    ax.axvline(2, color="#b04040", linewidth=0.8, linestyle="--", label="span{I, S}")
+    ax.set_yticks(place, [row["family"] for row in rows])
+    ax.set_xscale("log", base=2)
+    ax.set_xticks([1, 2, 4, 8, 16, 32], ["1", "2", "4", "8", "16", "32"])
+    ax.set_xlim(left=1)
+    ax.set_xlabel("dimension")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=2)
+    return ax
