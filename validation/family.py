@@ -22,6 +22,7 @@ import peers
 
 import evref as ev
 from evref import gradcheck
+from evref.verify.inclusions import lattice
 
 HERE = Path(__file__).parent
 Array = np.ndarray
@@ -77,7 +78,7 @@ def peer_error(kind: str, name: str) -> float | None:
     return worst
 
 
-def check_error(check: Callable[..., gradcheck.Report], name: str) -> float:
+def check_error(check: Callable[..., Any], name: str) -> float:
     errors = []
     for graph in graphs().values():
         filt, params, x, _ = case(name, graph)
@@ -89,19 +90,31 @@ def embedding_error(name: str) -> tuple[float | None, str]:
     """Error of the map into the edge-variant recursion, and what it is or which condition failed."""
     worst, kinds = 0.0, []
     for graph in graphs().values():
-        filt, params, _, _ = case(name, graph)
+        filt, params, x, _ = case(name, graph)
+        fixed = () if filt.linear else (x[0],)  # weights made of the signal: a filter at each signal
         try:
-            embedded, embedded_params = filt.to_edge_variant(params)
+            embedded, embedded_params = filt.to_edge_variant(params, *fixed)
         except ev.NotRepresentable as error:
             kinds.append(f"not representable: {error}")
             continue
-        H = filt.matrix(params)
-        worst = max(worst, float(np.abs(embedded.matrix(embedded_params) - H).max() / np.abs(H).max()))
+        H = filt.matrix(params, *fixed)
+        worst = max(worst, parity.relative_error(embedded.matrix(embedded_params), H))
         terms = getattr(embedded, "terms", 1)
         many = "one recursion" if terms == 1 else f"sum of {terms} recursions"
-        kinds.append(f"{many} of order {embedded.order}")
+        kinds.append(f"{many} of order {embedded.order}{' at a fixed signal' if fixed else ''}")
     represented = [kind for kind in kinds if not kind.startswith("not")]
     return (worst if represented else None), "; ".join(dict.fromkeys(kinds))
+
+
+CONDITIONS = {i.small: i.condition for i in lattice if i.large in ("edge_variant", "parallel_edge_variant")} | {
+    "attention": "the signal is fixed"
+}
+
+
+def condition(name: str) -> str:
+    """Under which the filter is edge-variant: its own arrow of the lattice, or those it shares with polynomials."""
+    via = next((i for i in lattice if i.small == name and i.large == "polynomial"), None)
+    return CONDITIONS.get(name) or (f"as a polynomial: {via.condition}" if via else "it is one")
 
 
 def rows() -> Iterator[dict[str, Any]]:
@@ -118,6 +131,7 @@ def rows() -> Iterator[dict[str, Any]]:
             "PyG": peer_error("PYG", name),
             "embedding": error,
             "as an edge-variant filter": what,
+            "condition": condition(name),
         }
 
 
@@ -139,5 +153,6 @@ if __name__ == "__main__":
     peers.enable_jax_float64()
     text = table()
     if arguments.write:
-        header = f"# The family\n\nWritten by `python validation/family.py --write` with {parity.versions()}.\n"
+        made_with = parity.versions("torch_geometric")
+        header = f"# The family\n\nWritten by `python validation/family.py --write` with {made_with}.\n"
         (HERE / "family.md").write_text(f"{header}\n{__doc__.split(chr(10) * 2, 2)[2]}\n{text}\n", encoding="utf-8")

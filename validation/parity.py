@@ -381,10 +381,14 @@ def _cell(errors: Mapping[str, float], name: str) -> str:
     return f"{errors[name]:.0e}" if name in errors else ""
 
 
+def versions(*more: str) -> str:
+    """What a figure was measured with."""
+    packages = ("numpy", "scipy", "numba", "torch", "jax", *more)
+    return f"Python {platform.python_version()}, " + ", ".join(f"{name} {version(name)}" for name in packages)
+
+
 def report() -> str:
     """The Markdown text: versions, filters, networks, optimisers."""
-    packages = ("numpy", "scipy", "numba", "torch", "jax")
-    versions = ", ".join(f"{name} {version(name)}" for name in packages)
     columns = (
         [("torch", q) for q in QUANTITIES]
         + [("jax", q) for q in (*QUANTITIES, "jvp")]
@@ -418,7 +422,7 @@ def report() -> str:
 
     return f"""# Parity with torch and JAX
 
-Written by `python validation/parity.py` with Python {platform.python_version()}, {versions}.
+Written by `python validation/parity.py` with {versions()}.
 
 ## Edge-variant filters
 
