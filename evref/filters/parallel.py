@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..contract import NotRepresentable, Parameters
+from ..contract import Parameters
 from ..graph import Graph
 from .base import Filter
 from .edge_variant import EdgeVariant
@@ -94,13 +94,13 @@ class ParallelEdgeVariant(Filter):
         H = self._bank.matrix({name: params[name] for name in self._shapes()})
         return H.reshape(self.out_features, self.terms, self.in_features, *H.shape[2:]).sum(axis=1)
 
-    def to_edge_variant(self, params: Mapping[str, Any]) -> tuple[EdgeVariant, Parameters]:
-        """With one term, that term; otherwise there is no general map into a single recursion."""
+    def to_edge_variant(self, params: Mapping[str, Any]) -> tuple[EdgeVariant | ParallelEdgeVariant, Parameters]:
+        """With one term, that term; otherwise itself, for a sum of recursions is in general no single one."""
         params = self._checked_parameters(params)
         if self.terms == 1:
             filt = EdgeVariant(self.graph, self.order, self.in_features, self.out_features, self.zeroth, self.bias)
             return filt, params
-        raise NotRepresentable(f"a sum of {self.terms} recursions is one recursion only with terms = 1")
+        return self, params
 
     def n_operations(self, batch: int = 1) -> int:
         return self._bank.n_operations(batch)
