@@ -17,7 +17,7 @@ from numba import types  # noqa: F401  (a broken numba must fail at this import,
 
 from ..graph.support import Graph
 from . import loops, threads
-from .layout import aligned_empty, empty_tiles
+from .layout import aligned_empty, empty_tiles, tile_width
 
 Array = np.ndarray
 
@@ -206,7 +206,7 @@ def _prepare(phi: Array, phi0: Array | None, x: Array) -> tuple[Array, Array, Si
         phi0 = np.empty((0, 0, 0), phi.dtype)
     # numba compiles again for read-only arrays; copying those (rare: memory maps) is cheaper
     phi, phi0 = (np.require(a, requirements=["C", "W"]) for a in (phi, phi0))
-    return phi, phi0, loops.kernels_for(empty_tiles(len(x), 0, 0, x.dtype).shape[3])
+    return phi, phi0, loops.kernels_for(tile_width(len(x), x.dtype))
 
 
 def _diagonal(phi0: Array, f: int, g: int) -> Array | None:
@@ -216,13 +216,18 @@ def _diagonal(phi0: Array, f: int, g: int) -> Array | None:
 def _packed(x: Array) -> Array:
     B, G, N = x.shape
     tiles = empty_tiles(B, G, N, x.dtype)
-    x = np.require(x, requirements=["W"])
+    if B == 1:  # one sample is one column: the same numbers in the same order
+        tiles.reshape(x.shape)[...] = x
+        return tiles
+    x = np.require(x, requirements=["C", "W"])
     threads.run(lambda _, lo, hi: loops.pack_compiled(x, tiles, lo, hi), _even(N, _useful_threads(tiles.size)))
     return tiles
 
 
 def _unpacked(tiles: Array, batch: int) -> Array:
     _, G, N, _ = tiles.shape
+    if batch == 1:
+        return tiles.reshape(1, G, N)
     x = np.empty((batch, G, N), tiles.dtype)
     threads.run(lambda _, lo, hi: loops.unpack_compiled(tiles, x, lo, hi), _even(N, _useful_threads(tiles.size)))
     return x

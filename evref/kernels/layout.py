@@ -7,12 +7,16 @@ registers (one is needed for the neighbour's row, so that eight fit the sixteen 
 
 from __future__ import annotations
 
+from functools import cache
+from math import prod
+
 import numpy as np
 
 ALIGNMENT = 64  # bytes: a cache line
 PARTS = (1, 2, 4, 7)  # registers in a row; few choices, because each width is compiled on its own
 
 
+@cache
 def tile_width(batch: int, dtype: np.dtype) -> int:
     """Samples in a row: 1 for a single sample, else the choice that needs the least work.
 
@@ -26,9 +30,9 @@ def tile_width(batch: int, dtype: np.dtype) -> int:
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """np.empty whose first byte sits on a cache line."""
-    n_bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    n_bytes = prod(shape) * dtype.itemsize
     raw = np.empty(n_bytes + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
+    start = -raw.__array_interface__["data"][0] % ALIGNMENT
     return raw[start : start + n_bytes].view(dtype).reshape(shape)
 
 

@@ -280,42 +280,28 @@ def _build(width, source, jit):
     )
 
 
-@inlined
-def pack_tile(x, tile, first, lo, hi):
-    """tile[i, s] = x[first + s, i] for the nodes lo..hi-1, zero past the batch; `x` is (batch, nodes)"""
-    for s in range(tile.shape[1]):
-        if first + s < x.shape[0]:
-            for i in range(lo, hi):
-                tile[i, s] = x[first + s, i]
-        else:
-            for i in range(lo, hi):
-                tile[i, s] = 0
-
-
-@inlined
-def unpack_tile(tile, x, first, lo, hi):
-    """x[first + s, i] = tile[i, s]"""
-    for s in range(min(tile.shape[1], x.shape[0] - first)):
-        for i in range(lo, hi):
-            x[first + s, i] = tile[i, s]
-
-
-BLOCK = 16  # nodes moved at a time: their rows stay in the first-level cache while the samples pass by
-
-
 def pack(x, tiles, lo, hi):
-    """(batch, feature, node) to (tile, feature, node, width), for the nodes lo..hi-1"""
+    """(batch, feature, node) to (tile, feature, node, width) for the nodes lo..hi-1, zeros past the batch"""
     for t in range(tiles.shape[0]):
+        first = t * tiles.shape[3]
+        full = min(tiles.shape[3], x.shape[0] - first)
         for g in range(tiles.shape[1]):
-            for i in range(lo, hi, BLOCK):
-                pack_tile(x[:, g], tiles[t, g], t * tiles.shape[3], i, min(i + BLOCK, hi))
+            for i in range(lo, hi):
+                for s in range(full):
+                    tiles[t, g, i, s] = x[first + s, g, i]
+                for s in range(full, tiles.shape[3]):
+                    tiles[t, g, i, s] = 0
 
 
 def unpack(tiles, x, lo, hi):
+    """The way back"""
     for t in range(tiles.shape[0]):
+        first = t * tiles.shape[3]
+        full = min(tiles.shape[3], x.shape[0] - first)
         for g in range(tiles.shape[1]):
-            for i in range(lo, hi, BLOCK):
-                unpack_tile(tiles[t, g], x[:, g], t * tiles.shape[3], i, min(i + BLOCK, hi))
+            for i in range(lo, hi):
+                for s in range(full):
+                    x[first + s, g, i] = tiles[t, g, i, s]
 
 
 def compiled(function: Any) -> Any:

@@ -92,7 +92,7 @@ LOOP_FAULTS = [
     ("gradient of one tile only", "grad_phi[q] += dot(li, wj)", "grad_phi[q] = dot(li, wj)"),
     ("features mixed up", "t = task // F\n            f = task % F", "t = task % F\n            f = task // F"),
     ("last state kept out", "k + 1 < K, 0, N)", "k + 2 < K, 0, N)"),
-    ("padding not cleared", "tile[i, s] = 0", "tile[i, s] = 1"),
+    ("padding not cleared", "tiles[t, g, i, s] = 0", "tiles[t, g, i, s] = 1"),
 ]  # fmt: skip
 
 
