@@ -21,8 +21,10 @@ from .layout import aligned_empty, empty_tiles, tile_width
 
 Array = np.ndarray
 
-STEP_SIZE = 1_000_000  # multiply-adds in one step of one tile above which steps, not tasks, are shared
-SERIAL_BELOW = 1_500_000  # multiply-adds in all below which one thread is faster than two
+# One step of one tile costs about 1 ns per entry of Phi and 0.05 ns per multiply-add; from half a millisecond on it is
+# worth waking threads for each step, in these units of 0.05 ns.
+STEP_SIZE = 10_000_000
+SERIAL_BELOW = 30_000_000  # multiply-adds in all, about a millisecond, below which one thread is faster than two
 
 
 class Saved(NamedTuple):
@@ -41,7 +43,7 @@ def ev_forward(graph: Graph, phi: Array, phi0: Array | None, x: Array) -> tuple[
     T, width = len(tiles), tiles.shape[3]
     y = empty_tiles(B, F, N, x.dtype)
     size = nnz * width
-    if size < STEP_SIZE:
+    if _step_size(nnz, width) < STEP_SIZE:
         n = _useful_threads(T * F * G * K * size)
         scratch = aligned_empty((n, 2, N, width), x.dtype)
         threads.run(
@@ -101,7 +103,7 @@ def ev_backward(
     lam = _packed(grad_y)
     grad_phi, grad_phi0 = np.zeros_like(phi), np.zeros_like(phi0)
     size = nnz * width
-    if size < STEP_SIZE:
+    if _step_size(nnz, width) < STEP_SIZE:
         n = _useful_threads(2 * T * F * G * K * size)
         by_pair = G < n <= F * G  # too few input features to go round: share filters and add their grad_x afterwards
         n_tasks = F * G if by_pair else G
@@ -235,6 +237,10 @@ def _unpacked(tiles: Array, batch: int) -> Array:
 
 def _useful_threads(work: int) -> int:
     return 1 if work < SERIAL_BELOW else threads.n_threads()
+
+
+def _step_size(nnz: int, width: int) -> int:
+    return nnz * (20 + width)
 
 
 def _even(n: int, parts: int) -> list[int]:

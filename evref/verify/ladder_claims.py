@@ -110,7 +110,7 @@ def threads_do_not_matter() -> Outcome:
         rng = np.random.default_rng(6)
         filt = cls.example(graph, rng)
         params = filt.init(rng)
-        x = rng.standard_normal((600, *filt.in_shape))
+        x = rng.standard_normal((2000, *filt.in_shape))  # enough work for threads to be used at all
         results = []
         for count in (1, 2, 3):
             with kernels.use_threads(count):
