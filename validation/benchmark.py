@@ -334,16 +334,15 @@ def measure(runs: dict[str, Callable[[], Any]], seconds: float, least: int) -> d
     """Round-robin until `seconds` are spent, at least `least` rounds; everyone has run at least once before.
 
     A sample is as many calls as make 10 ms. Before it comes a pause, in which the last contender's threads stop
-    spinning, and, where it costs little, one call off the clock that brings the data back into the caches.
+    spinning, and one call off the clock that brings the data back into the caches and the memory back to the process.
     """
     samples: dict[str, list[float]] = {name: [] for name in runs}
     calls = dict.fromkeys(runs, 1)
     begin, rounds = time.perf_counter(), 0
     while rounds < least or time.perf_counter() - begin < seconds:
         for name, run in runs.items():
-            time.sleep(0.005)
-            if calls[name] > 1 or rounds == 0:
-                calls[name] = max(1, int(0.01 / duration(run)))
+            time.sleep(0.03)
+            calls[name] = max(1, int(0.01 / duration(run)))
             start = time.perf_counter()
             for _ in range(calls[name]):
                 run()
