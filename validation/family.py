@@ -5,7 +5,8 @@
 
 Independent implementations live in `peers.py` and `peers_<family>.py`: torch and JAX from the equations, PyG with
 copied weights. Errors are the largest difference relative to the largest entry, over output, gradient of x and of every
-parameter, on an undirected and a directed graph, both sets of kernels.
+parameter, on an undirected and a directed graph, both sets of kernels. Parameters are drawn from [0.2, 1]:
+no sum cancels, and no condition fails by a zero. Signs of both kinds are in the tests.
 """
 
 from __future__ import annotations
