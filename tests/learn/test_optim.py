@@ -101,6 +101,7 @@ def test_it_descends(optimizer):
         (lambda: Adam(np.nan), "learning_rate is nan"),
         (lambda: Adam(beta1=1.0), "beta1 is 1.0"),
         (lambda: Adam(beta2=-0.1), "beta2 is -0.1"),
+        (lambda: Adam(beta2=1.0), "beta2 is 1.0"),
         (lambda: Adam(epsilon=-1.0), "epsilon is -1.0"),
         (lambda: Adam(weight_decay=-1.0), "weight_decay is -1.0"),
         (lambda: SGD(0.1, momentum=-1.0), "momentum is -1.0"),
