@@ -11,6 +11,7 @@ from .. import checks
 from ..contract import NotRepresentable, Parameters
 from ..graph import Graph
 from ..graph.shifts import largest_eigenvalue
+from ..kernels.shift_reference import shifted
 from .base import Filter
 from .edge_variant import EdgeVariant
 from .newton import newton_embedding
@@ -276,8 +277,3 @@ def mixed(weight: np.ndarray, x: np.ndarray) -> np.ndarray:
 def outer(lam: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Gradient of a mix: sum over batch and nodes of lam_f x_g, shape (P, F, G)."""
     return (lam @ x.swapaxes(-1, -2)).sum(axis=1)
-
-
-def shifted(S: Any, x: np.ndarray) -> np.ndarray:
-    """S applied to the nodes, the last axis of x."""
-    return (S @ x.reshape(-1, x.shape[-1]).T).T.reshape(x.shape)

@@ -10,8 +10,8 @@ import numpy as np
 from .. import checks
 from ..contract import NotRepresentable, Parameters
 from ..graph import Graph
+from ..kernels.shift_reference import shifted
 from . import cayley_embedding
-from .arma import shifted
 from .base import Filter
 from .cayley_systems import Exact, Jacobi, inner_product
 from .edge_variant import EdgeVariant

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import SuperLU, splu
 
-from .arma import shifted
+from ..kernels.shift_reference import shifted
 
 
 class Numerator:

@@ -14,8 +14,8 @@ from ..graph import Graph, selection
 from .base import Filter
 from .edge_variant import EdgeVariant
 from .newton import newton_embedding
-from .node_variant import NodeVariant
 from .parallel import ParallelEdgeVariant
+from .polynomial import Polynomial
 
 READINGS = ("open", "letter", "script")
 
@@ -44,7 +44,7 @@ class PolynomialAndEdges(Filter):
         super().__init__(graph, in_features, out_features, bias)
         self.order = checks.as_count("order", order)
         self._positions, self._diagonal_nodes, self._chained = positions, nodes, chained
-        self._polynomial = NodeVariant(graph, self.order, self.in_features, self.out_features, nodes=[0])
+        self._polynomial = Polynomial(graph, self.order, self.in_features, self.out_features)
         self._part: EdgeVariant | None = None
         if positions.size and (self.order or chained):
             columns, rows = selection.edge_list(graph, positions).T
@@ -82,7 +82,7 @@ class PolynomialAndEdges(Filter):
         return {"phi": phi, "phi0": self._diagonal(params)} if self._chained else {"phi": phi}
 
     def _apply(self, params: Parameters, x: np.ndarray) -> tuple[np.ndarray, Any]:
-        y, states = self._polynomial._apply({"phi": params["poly"][..., None]}, x)
+        y, states = self._polynomial._apply({"phi": params["poly"]}, x)
         saved = None
         if self._part is not None:
             part_y, saved = self._part._apply(self._on_the_part(params, self._part), x)
@@ -93,8 +93,8 @@ class PolynomialAndEdges(Filter):
 
     def _apply_backward(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> tuple[Parameters, np.ndarray]:
         states, part_saved = saved
-        poly_grads, grad_x = self._polynomial._apply_backward({"phi": params["poly"][..., None]}, states, grad_y)
-        grads = {"poly": poly_grads["phi"][..., 0], "phi": np.zeros_like(params["phi"])}
+        poly_grads, grad_x = self._polynomial._apply_backward({"phi": params["poly"]}, states, grad_y)
+        grads = {"poly": poly_grads["phi"], "phi": np.zeros_like(params["phi"])}
         if self._diagonal_nodes is not None:
             grads["phi0"] = np.zeros_like(params["phi0"])
         if self._part is not None:
@@ -106,12 +106,12 @@ class PolynomialAndEdges(Filter):
             if self._chained:
                 grads["phi0"] = part_grads["phi0"][..., self._diagonal_nodes]
         if self._diagonal_nodes is not None and not self._chained:
-            grads["phi0"] = np.einsum("bfn,bgn->fgn", grad_y, states[0])[..., self._diagonal_nodes]
+            grads["phi0"] = np.einsum("bfn,gnb->fgn", grad_y, states[0])[..., self._diagonal_nodes]
             grad_x += np.einsum("fgn,bfn->bgn", self._diagonal(params), grad_y)
         return grads, grad_x
 
     def _apply_jvp(self, params: Parameters, x: np.ndarray, dparams: Parameters, dx: np.ndarray) -> np.ndarray:
-        poly, dpoly = ({"phi": p["poly"][..., None]} for p in (params, dparams))
+        poly, dpoly = ({"phi": p["poly"]} for p in (params, dparams))
         dy = self._polynomial._apply_jvp(poly, x, dpoly, dx)
         if self._part is not None:
             part, dpart = (self._on_the_part(p, self._part) for p in (params, dparams))

@@ -11,6 +11,7 @@ from scipy import sparse
 from .. import checks
 from ..contract import NotRepresentable, Parameters
 from ..graph import Graph, selection
+from ..kernels.shift_reference import shifted
 from .base import Filter
 from .edge_variant import EdgeVariant
 from .newton import spectral_bound
@@ -112,7 +113,7 @@ class NodeVariant(Filter):
         S = self.graph.S.astype(x.dtype)
         states = [x.copy()]
         for _ in range(self.order):
-            states.append(_times(S, states[-1]))
+            states.append(shifted(S, states[-1]))
         return states
 
     def _apply(self, params: Parameters, x: np.ndarray) -> tuple[np.ndarray, Any]:
@@ -134,8 +135,8 @@ class NodeVariant(Filter):
         grad_phi = np.empty_like(params["phi"])
         grad_x = np.zeros_like(saved[0])
         for k in range(self.order, -1, -1):
-            grad_phi[k] = _times(copies, np.einsum("bfn,bgn->fgn", grad_y, saved[k]))
-            grad_x = _times(backwards, grad_x) if k < self.order else grad_x
+            grad_phi[k] = shifted(copies, np.einsum("bfn,bgn->fgn", grad_y, saved[k]))
+            grad_x = shifted(backwards, grad_x) if k < self.order else grad_x
             grad_x += np.einsum("fgn,bfn->bgn", params["phi"][k][..., self._copied], grad_y)
         return {"phi": grad_phi}, grad_x
 
@@ -276,12 +277,6 @@ class NodeVariant(Filter):
 
 
 # ---- the pieces ------------------------------------------------------------------------------------------------------
-def _times(matrix: sparse.csr_array, x: np.ndarray) -> np.ndarray:
-    """`matrix` times the last axis of x."""
-    flat = matrix @ x.reshape(-1, x.shape[-1]).T
-    return np.ascontiguousarray(flat.T).reshape(*x.shape[:-1], matrix.shape[0])
-
-
 def _newton_form(coefficients: np.ndarray, bound: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Polynomials (L + 1, n) on L - 1 common Newton nodes: d (L - 1, n), s (L - 1,), and what is left, (2, n).
 

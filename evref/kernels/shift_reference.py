@@ -12,10 +12,18 @@ product, (F, taps G) times (taps G, nodes batch). Complex values pass through wi
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 
 Array = np.ndarray
+
+
+def shifted(S: Any, x: Array) -> Array:
+    """S times the last axis of x, the nodes; S may be any sparse matrix, square or not."""
+    flat = S @ x.reshape(-1, x.shape[-1]).T
+    return np.ascontiguousarray(flat.T).reshape(*x.shape[:-1], S.shape[0])
 
 
 def shift_states(S: sparse.csr_array, x: Array, order: int, chebyshev: bool = False) -> Array:

@@ -92,14 +92,8 @@ def _dcnn(filt: Any, params: Parameters) -> tuple[Filter, Parameters]:
     return _as_polynomial(filt, params, phi)
 
 
-def _chebyshev(filt: Filter, params: Parameters) -> tuple[Filter, Parameters]:
-    """theta in the basis T_k is M theta in the basis of powers; column k of M holds the coefficients of T_k."""
-    K = len(params["theta"]) - 1
-    M = np.zeros((K + 1, K + 1))
-    for k in range(K + 1):
-        powers = cheb.cheb2poly(np.eye(K + 1)[k])
-        M[: len(powers), k] = powers
-    return _as_polynomial(filt, params, np.tensordot(M, params["theta"], axes=1))
+def _chebyshev(filt: Any, params: Parameters) -> tuple[Filter, Parameters]:
+    return _as_polynomial(filt, params, filt.monomial(params))
 
 
 def _to_chebyshev(filt: Filter, params: Parameters) -> tuple[Filter, Parameters]:
