@@ -1,0 +1,55 @@
+"""What an experiment is: settings, the cells of its Monte-Carlo runs, and how to run one model on one cell."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+PURPOSES = ("graph", "data", "training")  # what random numbers are drawn for; the place in here is part of the seed
+
+
+class Experiment:
+    """Base of the experiments. A subclass is a frozen dataclass whose fields are its settings, all fit for JSON.
+
+    Nothing but settings is kept in the object, so that it can be sent to another process or machine; graphs and data
+    are made there, from `seed` and the cell alone. Every model thus meets the same data, and a figure depends neither
+    on the number of processes nor on the order in which they finish.
+
+    Fields with ``metadata={"help": ...}`` become options of ``evref reproduce NAME``.
+    """
+
+    name: ClassVar[str]  # the command line's word for it
+    summary: ClassVar[str]  # one line for a list of experiments
+    paper: ClassVar[dict[str, tuple[float, float]]] = {}  # model -> mean and deviation in percent, as printed
+    labels: ClassVar[dict[str, str]] = {}  # names of rows beyond those in models.LABELS
+    extent: ClassVar[tuple[str, ...]] = ("models",)  # fields that say how much is run, not what: they may grow later
+
+    models: tuple[str, ...]
+    features: int
+    seed: int
+    epochs: int
+    batch: int
+    learning_rate: float
+
+    def cells(self) -> list[dict[str, int]]:
+        """One per Monte-Carlo run, e.g. {"graph": 3, "draw": 7}; the first key is the group the paper averages over."""
+        raise TypeError(f"{type(self).__name__} defines no cells")
+
+    def run(self, model: str, cell: dict[str, int]) -> dict[str, Any]:
+        """Train one model on one cell; the record of :func:`evref.experiments.train.train`."""
+        raise TypeError(f"{type(self).__name__} defines no run")
+
+    def quick(self) -> Self:
+        """The same in small: it ends in well under a minute, and its figures mean nothing."""
+        raise TypeError(f"{type(self).__name__} defines no quick")
+
+    def settings(self) -> dict[str, Any]:
+        """What decides the figures of a cell: every field but those of `extent`."""
+        fields: dict[str, Any] = asdict(self)  # type: ignore[call-overload]
+        return {"experiment": self.name, **{key: value for key, value in fields.items() if key not in self.extent}}
+
+    def seeds(self, purpose: str, *where: int) -> np.random.SeedSequence:
+        """The seed for one purpose ("graph", "data" or "training") in one place, such as the values of a cell."""
+        return np.random.SeedSequence(self.seed, spawn_key=(PURPOSES.index(purpose), *where))
