@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from . import __version__, kernels
+from . import __version__, kernels, reproduce
 from .filters import catalogue
 from .graph import generators
 from .learn import layer_catalogue
@@ -32,8 +32,8 @@ CHECKS: dict[str, Callable[..., Report]] = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; 0 if all is well, 1 if a claim or a gradient fails, 2 for a call that makes no sense."""
-    parser = _parser()
-    arguments = parser.parse_args(argv)
+    argv = sys.argv[1:] if argv is None else argv
+    arguments = _parser(argv).parse_args(argv)
     try:
         return arguments.run(arguments)
     except (ValueError, TypeError, ImportError, AttributeError) as error:
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="evref",
         description="Edge-variant graph filters and the graph neural networks they generalise: is it right?",
@@ -58,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
               evref verify --only R1,R3        two readings of the paper
               evref gradcheck edge_variant     the gradients of one filter, parameter by parameter
               evref gradcheck my_module:layer  the gradients of your own object
+              evref reproduce source-localization --quick    the paper's table I, in small
 
             Set EVREF_BACKEND=numpy to run the reference kernels instead of the compiled ones.""",
         formatter_class=_Help,
@@ -66,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_verify(commands)
     _add_gradcheck(commands)
+    reproduce.add_command(commands, _Help, argv)
     return parser
 
 

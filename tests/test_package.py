@@ -15,7 +15,19 @@ ROOT = Path(ev.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 # Imports flow one way; a room may look at those before it.
-FLOORS = ["checks", "contract", "graph", "kernels", "filters", "learn", "experiments", "verify", "plot", "cli"]
+FLOORS = [
+    "checks",
+    "contract",
+    "graph",
+    "kernels",
+    "filters",
+    "learn",
+    "experiments",
+    "verify",
+    "plot",
+    "reproduce",
+    "cli",
+]
 
 
 def _imports(path: Path) -> set[str]:

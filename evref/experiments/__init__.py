@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from . import models
 from .experiment import Experiment
+
+__all__ = ["REGISTRY", "Experiment", "load", "models"]
 
 # The command line's word -> where the class is; a module is imported when its experiment is asked for.
 REGISTRY = {
     "source-localization": "source_localization:SourceLocalization",
+    "authorship": "authorship.task:Authorship",
 }
 
 

@@ -1,0 +1,163 @@
+"""The command `evref reproduce`: run an experiment, show and keep its table."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+from . import checks, experiments
+from .experiments.experiment import Experiment
+
+DESCRIPTION = """\
+    Run an experiment of the paper and print its table beside the paper's figures.
+
+    Every result is written to DIR/results.jsonl as it comes. After Ctrl-C, or worse, the same command goes on where it
+    stopped, and cells that failed are tried again. The figures are the same for any number of processes."""
+
+
+def add_command(commands: Any, help_class: type[argparse.HelpFormatter], argv: Sequence[str]) -> None:
+    """`reproduce` with a command for every experiment; only what `argv` names is imported."""
+    command = commands.add_parser(
+        "reproduce",
+        help="run an experiment of the paper, print its table",
+        description=DESCRIPTION,
+        epilog="""\
+            examples:
+              evref reproduce source-localization --quick
+              evref reproduce source-localization --jobs 2 --out table1
+              evref reproduce source-localization --help""",
+        formatter_class=help_class,
+    )
+    names = command.add_subparsers(dest="experiment", metavar="EXPERIMENT", required=True)
+    for name in experiments.REGISTRY:
+        cls = experiments.load(name) if "reproduce" in argv else None
+        described = {} if cls is None else {"help": cls.summary, "description": f"{cls.summary}\n\n{DESCRIPTION}"}
+        parser = names.add_parser(name, formatter_class=help_class, **described)
+        if cls is not None:
+            _add_options(parser, cls)
+
+
+def _add_options(parser: argparse.ArgumentParser, cls: type[Experiment]) -> None:
+    add = parser.add_argument
+    add("--out", metavar="DIR", help="results and tables go here (default: results/ and the experiment's name)")
+    add("--jobs", type=int, help="processes (default: one per core)")
+    add("--dask", metavar="ADDRESS", help="run on the workers of a Dask scheduler, e.g. tcp://localhost:8786, instead")
+    add("--quick", action="store_true", help="a small version that ends in well under a minute; figures mean nothing")
+    add("--runs", type=int, metavar="N", help="only the first N Monte-Carlo runs (default: all)")
+    known = [*experiments.models.LABELS, *cls.labels]
+    add("--models", type=_names, default=argparse.SUPPRESS, help=f"comma-separated, some of {', '.join(known)}")
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        if "help" in field.metadata:
+            kind = int if field.default is None else type(field.default)
+            shown = "" if field.default is None else f" (default {field.default})"
+            choices = field.metadata.get("choices")
+            add(
+                f"--{field.name.replace('_', '-')}",
+                dest=field.name,
+                type=kind,
+                choices=choices,
+                metavar=None if choices else field.name[0].upper(),
+                default=argparse.SUPPRESS,
+                help=field.metadata["help"] + shown,
+            )
+    parser.set_defaults(run=reproduce)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def reproduce(arguments: argparse.Namespace) -> int:
+    """0 if every cell has a result, 1 if one failed."""
+    from .experiments import runner, statistics, table
+    from .experiments.display import Display
+    from .experiments.records import Results
+
+    experiment = _experiment(arguments)
+    jobs = runner.available_jobs() if arguments.jobs is None else checks.as_count("jobs", arguments.jobs, minimum=1)
+    folder = Path(arguments.out or f"results/{experiment.name}{'-quick' if arguments.quick else ''}")
+    with Results(folder / "results.jsonl", experiment) as results:
+        wanted, todo = runner.tasks(experiment, results, arguments.runs)
+
+        def rows() -> list[statistics.Row]:
+            return statistics.rows(
+                experiment, {task: results.records[task] for task in wanted if task in results.records}
+            )
+
+        display = Display(len(wanted), len(wanted) - len(todo), lambda: table.text(rows()))
+        try:
+            with _executor(arguments.dask) as executor:
+                runner.run(experiment, todo, results, jobs, executor, display.update)
+        except KeyboardInterrupt:
+            display.close()
+            done = sum(results.has(task) for task in wanted)
+            print(f"interrupted: {done} of {len(wanted)} are in {results.path}", file=sys.stderr)
+            print("the same command goes on from there", file=sys.stderr)
+            raise
+        display.close()
+        final = rows()
+        failed = sum(not results.has(task) for task in wanted)
+    print(table.text(final))
+    print(f"\n{table.NOTE}")
+    for path in _keep(final, folder):
+        print(f"written: {path}", file=sys.stderr)
+    if failed:
+        print(f"{failed} of {len(wanted)} failed; the same command tries them again", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _experiment(arguments: argparse.Namespace) -> Experiment:
+    """The experiment with the settings on the command line."""
+    cls: Any = experiments.load(arguments.experiment)
+    given = {f.name: getattr(arguments, f.name) for f in dataclasses.fields(cls) if hasattr(arguments, f.name)}
+    known = {**experiments.models.LABELS, **cls.labels}
+    for model in given.get("models", ()):
+        checks.as_choice("models", model, tuple(known))
+    experiment = cls()
+    return dataclasses.replace(experiment.quick() if arguments.quick else experiment, **given)
+
+
+@contextlib.contextmanager
+def _executor(address: str | None) -> Iterator[Executor | None]:
+    """The workers behind a Dask scheduler, or None."""
+    if address is None:
+        yield None
+        return
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ImportError('--dask needs dask and distributed; pip install "evref[dask]"') from error
+    try:
+        client = Client(address, timeout=10)
+    except (OSError, TimeoutError) as error:
+        raise ValueError(f"--dask is {address!r}; no scheduler answers there ({error})") from error
+    with client:
+        yield client.get_executor(pure=False)
+
+
+def _keep(rows: list[Any], folder: Path) -> Iterator[Path]:
+    """The table as text, Markdown and CSV, and as a picture where matplotlib is installed."""
+    from .experiments import table
+
+    written = {
+        "table.txt": f"{table.text(rows)}\n\n{table.NOTE}\n",
+        "table.md": f"{table.markdown(rows)}\n\n{table.NOTE}\n",
+        "table.csv": table.csv_text(rows),
+    }
+    for name, contents in written.items():
+        (folder / name).write_text(contents, encoding="utf-8")
+        yield folder / name
+    try:
+        from .plot import results as pictures
+
+        ax = pictures.accuracy_table(rows)
+    except ImportError:  # no matplotlib
+        return
+    ax.figure.savefig(folder / "table.png", dpi=150)
+    yield folder / "table.png"
