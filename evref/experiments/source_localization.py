@@ -17,6 +17,7 @@ Array = np.ndarray
 
 VARIANTS = ("paper", "no-bias", "noise", "unseen-times", "unseen-sources")
 NETWORKS = ("sbm", "karate", "les-miserables")
+SHORT = 10  # steps after which a diffusion hardly changes: later ones would be the same inputs at seen and unseen times
 
 
 class Source(NamedTuple):
@@ -65,7 +66,12 @@ class SourceLocalization(Experiment):
     privileged: int = field(default=5, metadata={"help": "|B|, the privileged nodes"})
     spline: int = field(default=5, metadata={"help": "b, the parameters of a spectral filter"})
     noise: float = field(default=1e-3, metadata={"help": 'deviation of the noise per node in the variant "noise"'})
-    longest: int | None = field(default=None, metadata={"help": "the longest diffusion (default: the number of nodes)"})
+    longest: int | None = field(
+        default=None,
+        metadata={
+            "help": f'the longest diffusion (default: the number of nodes; {SHORT} in the variant "unseen-times")'
+        },
+    )
     train_samples: int = 10_000
     valid_samples: int = 2_400
     test_samples: int = 200
@@ -81,6 +87,8 @@ class SourceLocalization(Experiment):
         for name in ("graphs", "data", "features", "epochs", "batch", "train_samples", "valid_samples", "test_samples"):
             checks.as_count(name, getattr(self, name), minimum=1)
         checks.as_number("noise", self.noise, 0)
+        if self.longest is not None:
+            checks.as_count("longest", self.longest, minimum=int(self.variant == "unseen-times"))
 
     def cells(self) -> list[dict[str, int]]:
         """Every graph once, then every graph again with other data; on a real network the data alone differ."""
@@ -121,9 +129,8 @@ class SourceLocalization(Experiment):
         """The samples of a cell."""
         graph, community = self.graph(cell)
         rng = np.random.default_rng(self.seeds("data", *cell.values()))
-        longest = graph.n_nodes if self.longest is None else self.longest
-        diffused = diffusions(graph, longest)
-        known, new = self.sources(graph, community, longest)
+        known, new = self.sources(graph, community)
+        diffused = diffusions(graph, max(known.times[-1], new.times[-1]))
         parts: list[Array] = []
         for count, source in ((self.train_samples, known), (self.valid_samples, known), (self.test_samples, new)):
             label, time, node = draw(source, count, rng)
@@ -133,11 +140,12 @@ class SourceLocalization(Experiment):
             parts += [x[:, np.newaxis].astype(np.float32), label]
         return Splits(*parts)
 
-    def sources(self, graph: Graph, community: Array, longest: int) -> tuple[Source, Source]:
+    def sources(self, graph: Graph, community: Array) -> tuple[Source, Source]:
         """Where training and validation samples come from, and where test samples do."""
         ranked = selection.by_degree(graph)
         members = [ranked[community[ranked] == c] for c in range(int(community.max()) + 1)]  # best first
-        times = np.arange(longest + 1)
+        usual = SHORT if self.variant == "unseen-times" else graph.n_nodes
+        times = np.arange((usual if self.longest is None else self.longest) + 1)
         highest = [nodes[:1] for nodes in members]
         if self.variant == "unseen-times":
             return Source(highest, times[::2]), Source(highest, times[1::2])
