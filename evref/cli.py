@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from . import __version__, kernels, reproduce
+from .experiments.authorship.prepare import add_command as add_authorship
 from .filters import catalogue
 from .graph import generators
 from .learn import layer_catalogue
@@ -68,6 +69,7 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     _add_verify(commands)
     _add_gradcheck(commands)
     reproduce.add_command(commands, _Help, argv)
+    add_authorship(commands, _Help)
     return parser
 
 

@@ -1,10 +1,10 @@
 """Parameters and networks on disk: npz archives with a JSON header, and never a pickle.
 
-An archive is a zip of uncompressed npy arrays, which `numpy.load(path, allow_pickle=False)` reads as well. The array
-"header" holds the bytes of a JSON object: format, schema, kind, evref's version, and what the kind adds. Files are
-written beside their destination and then renamed, so an interrupt leaves the previous file as it was. Reading trusts
-nothing: an archive that evref would not have written is refused with its name and what is wrong with it; nothing is
-extracted to disk and nothing in it is executed.
+An archive is a zip of npy arrays, plain unless asked otherwise, which `numpy.load(path, allow_pickle=False)` reads as
+well. The array "header" holds the bytes of a JSON object: format, schema, kind, evref's version, and what the kind
+adds. Files are written beside their destination and then renamed, so an interrupt leaves the previous file as it was.
+Reading trusts nothing: an archive that evref would not have written is refused with its name and what is wrong with
+it; nothing is extracted to disk and nothing in it is executed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import re
 import secrets
 import sys
 import zipfile
+import zlib
 from collections.abc import Mapping
 from math import prod
 from pathlib import Path
@@ -35,7 +36,9 @@ _ENTRY = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")  # no separators, no "
 
 
 # ---- archives --------------------------------------------------------------------------------------------------------
-def write_archive(path: Any, kind: str, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+def write_archive(
+    path: Any, kind: str, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], compressed: bool = False
+) -> None:
     """Write exactly `path`, whole or not at all."""
     for name, array in arrays.items():
         if not isinstance(name, str) or not _ENTRY.fullmatch(name) or name == "header":
@@ -50,7 +53,7 @@ def write_archive(path: Any, kind: str, header: Mapping[str, Any], arrays: Mappi
     beside = destination.with_name(f".evref-{secrets.token_hex(8)}.tmp")
     try:
         with open(beside, "xb") as handle:  # a handle, for to a path NumPy would append ".npz"
-            np.savez(handle, **contents)
+            (np.savez_compressed if compressed else np.savez)(handle, **contents)
             handle.flush()
             os.fsync(handle.fileno())
         os.replace(beside, destination)
@@ -59,24 +62,29 @@ def write_archive(path: Any, kind: str, header: Mapping[str, Any], arrays: Mappi
         raise
 
 
-def read_archive(path: Any, kinds: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Header and arrays of an archive of one of `kinds`, or a ValueError that names the file."""
+def read_archive(
+    path: Any, kinds: tuple[str, ...], largest: int | None = None
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Header and arrays of an archive of one of `kinds`, or a ValueError that names the file.
+
+    Compressed arrays are refused, or with `largest` those of more bytes than that: no small file fills the memory.
+    """
     path = os.fspath(path)
     with open(path, "rb") as handle:
         try:
             with zipfile.ZipFile(handle) as archive:
-                arrays = _read_entries(archive)
+                arrays = _read_entries(archive, largest)
             header = _read_header(arrays)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
-        except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError, OverflowError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, OverflowError) as error:
             raise ValueError(f"{path}: not a whole npz archive ({error})") from None
     if header["kind"] not in kinds:
         raise ValueError(f"{path}: holds {header['kind']!r}; expected {' or '.join(map(repr, kinds))}")
     return header, arrays
 
 
-def _read_entries(archive: zipfile.ZipFile) -> dict[str, np.ndarray]:
+def _read_entries(archive: zipfile.ZipFile, largest: int | None) -> dict[str, np.ndarray]:
     arrays: dict[str, np.ndarray] = {}
     for info in archive.infolist():
         name = info.filename.removesuffix(".npy")
@@ -84,9 +92,11 @@ def _read_entries(archive: zipfile.ZipFile) -> dict[str, np.ndarray]:
             raise ValueError(f"entry {info.filename!r} is not a name evref gives to an array")
         if name in arrays:
             raise ValueError(f"entry {info.filename!r} occurs twice")
-        # Stored as it is, an entry cannot be larger than its file: no small file fills the memory.
-        if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
-            raise ValueError(f"entry {info.filename!r} is compressed; evref writes plain ones")
+        if largest is None:  # stored as it is, an entry cannot be larger than its file
+            if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
+                raise ValueError(f"entry {info.filename!r} is compressed; evref writes plain ones")
+        elif info.file_size > largest:
+            raise ValueError(f"entry {info.filename!r} announces {info.file_size} bytes; expected at most {largest}")
         arrays[name] = _read_array(info.filename, archive.read(info))
     return arrays
 
