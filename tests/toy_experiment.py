@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from dataclasses import dataclass
@@ -49,3 +50,13 @@ class Toy(Experiment):
 
 def record(best: float, last: float, **more):
     return {"best": best, "last": last, "parameters": 7, "operations": 9, "seconds_per_epoch": 0.5, **more}
+
+
+def figures(folder):
+    """Every record of a results file, without the clock's; each model and cell may be there once."""
+    _, *lines = map(json.loads, (folder / "results.jsonl").read_text().splitlines())
+    kept = {(line["model"], *line["cell"].values()): line for line in lines}
+    assert len(kept) == len(lines), "something ran twice"
+    for line in lines:
+        assert line.pop("seconds_per_epoch") >= 0
+    return kept

@@ -12,6 +12,7 @@ new evidence, and make the interval too narrow. Where every group is a single ce
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -111,7 +112,9 @@ def interval(values: np.ndarray) -> tuple[float, float]:
         return float(values[0]), float(values[0])
     from scipy.stats import bootstrap
 
-    found = bootstrap((values,), np.mean, confidence_level=CONFIDENCE, method="BCa", rng=np.random.default_rng(0))
+    seeded = "rng" if "rng" in inspect.signature(bootstrap).parameters else "random_state"  # its name before SciPy 1.15
+    options: dict[str, Any] = {seeded: np.random.default_rng(0)}
+    found = bootstrap((values,), np.mean, confidence_level=CONFIDENCE, method="BCa", **options)
     return float(found.confidence_interval.low), float(found.confidence_interval.high)
 
 

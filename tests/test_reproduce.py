@@ -1,0 +1,112 @@
+"""`evref reproduce` as a user meets it: tables, resuming, refusals."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from toy_experiment import Toy, figures
+
+from evref import cli, experiments, reproduce
+from evref.experiments.source_localization import SourceLocalization
+
+SMALL = ["reproduce", "source-localization", "--quick", "--models", "polynomial,ev"]
+
+
+def test_quick_run_and_table(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    assert cli.main([*SMALL, "--jobs", "1", "--out", str(tmp_path / "out")]) == 0
+    out, err = capsys.readouterr()
+    assert "Edge Variant (EV)" in out and "85.47 ± 10.77" in out and "4 of 4 (100%)" in err
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names >= {"results.jsonl", "table.txt", "table.md", "table.csv"}
+    assert (tmp_path / "out" / "table.txt").read_text() == out
+    assert len(figures(tmp_path / "out")) == 4
+    # again: everything is there
+    assert cli.main([*SMALL, "--jobs", "1", "--out", str(tmp_path / "out")]) == 0
+    again, err = capsys.readouterr()
+    assert again == out and "4 of 4 are there already" in err and len(figures(tmp_path / "out")) == 4
+    # more of the same goes on from there, another setting is refused by name
+    assert cli.main([*SMALL, "--jobs", "1", "--graphs", "3", "--out", str(tmp_path / "out")]) == 0
+    assert "4 of 6 are there already" in capsys.readouterr().err
+    assert cli.main([*SMALL, "--epochs", "3", "--out", str(tmp_path / "out")]) == 2
+    assert "holds results with epochs = 2; this run has epochs = 3" in capsys.readouterr().err
+
+
+def test_runs_takes_the_first_cells(tmp_path, capsys):
+    assert cli.main([*SMALL, "--jobs", "1", "--runs", "1", "--out", str(tmp_path)]) == 0
+    assert len(figures(tmp_path)) == 2
+    assert cli.main([*SMALL, "--runs", "3", "--out", str(tmp_path)]) == 2
+    assert "runs is 3; expected 1..2" in capsys.readouterr().err
+
+
+def test_options_are_settings(monkeypatch):
+    seen = []
+    monkeypatch.setattr(reproduce, "reproduce", lambda arguments: seen.append(reproduce._experiment(arguments)) or 0)
+    call = ["reproduce", "source-localization"]
+    cli.main(call)
+    cli.main([*call, "--variant", "noise", "--noise", "0.5", "--network", "karate", "--features", "8", "--seed", "3"])
+    cli.main([*call, "--quick", "--epochs", "7", "--models", "ev, hev-degree-script"])
+    assert seen[0] == SourceLocalization()
+    assert seen[1] == SourceLocalization(variant="noise", noise=0.5, network="karate", features=8, seed=3)
+    assert (seen[2].epochs, seen[2].models, seen[2].train_samples) == (7, ("ev", "hev-degree-script"), 1000)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--models", "ev,gat"], "models is 'gat'; expected one of"),
+        (["--jobs", "0"], "jobs is 0"),
+        (["--features", "0"], "features is 0"),
+    ],
+)
+def test_calls_that_make_no_sense(tmp_path, capsys, arguments, message):
+    assert cli.main([*SMALL, *arguments, "--out", str(tmp_path / "out")]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_failed_cell_is_exit_code_1(tmp_path, capsys, monkeypatch):
+    healthy = SourceLocalization.run
+
+    def run(self, model, cell):
+        if model == "ev" and cell["graph"] == 1:
+            raise RuntimeError("out of luck")
+        return healthy(self, model, cell)
+
+    monkeypatch.setattr(SourceLocalization, "run", run)
+    assert cli.main([*SMALL, "--jobs", "1", "--out", str(tmp_path)]) == 1
+    out, err = capsys.readouterr()
+    assert "FAILED ev on graph 1, draw 0: RuntimeError: out of luck" in err and "1 of 4 failed" in err
+    assert "1 (1 failed)" in out
+    monkeypatch.setattr(SourceLocalization, "run", healthy)
+    assert cli.main([*SMALL, "--jobs", "1", "--out", str(tmp_path)]) == 0
+    assert "3 of 4 are there already" in capsys.readouterr().err
+
+
+def test_experiments_are_imported_on_request():
+    code = "import sys, evref; print([m for m in sys.modules if 'experiments' in m])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", list(experiments.REGISTRY))
+def test_every_experiment_keeps_the_contract(name, capsys):
+    cls = experiments.load(name)
+    experiment = cls()
+    assert cls.name == name and cls.summary and issubclass(cls, experiments.Experiment)
+    assert set(experiment.models) <= {*experiments.models.LABELS, *cls.labels}
+    assert set(cls.paper) <= {*experiments.models.LABELS, *cls.labels}
+    assert set(cls.extent) <= set(experiment.__dataclass_fields__)
+    assert experiment.cells() and len(experiment.quick().cells()) <= len(experiment.cells())
+    assert json.loads(json.dumps(experiment.settings()))["experiment"] == name
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["reproduce", name, "--help"])
+    assert stop.value.code == 0 and "--epochs" in capsys.readouterr().out
+
+
+def test_unknown_experiment():
+    with pytest.raises(ValueError, match="experiment is 'table-3'; expected one of source-localization"):
+        experiments.load("table-3")
+    assert Toy().name not in experiments.REGISTRY
