@@ -361,11 +361,12 @@ def test_own_corpus_in_the_experiment(folder, tmp_path):
     )
     assert small.run("logistic", CELL)["last"] == 100  # they share one word
     assert small.settings()["corpus"] != Authorship().settings()["corpus"]
+    assert pickle.loads(pickle.dumps(small)).paper == {} and Authorship().paper  # the paper's figures are Poe's
     before = small.settings()
     moved = path.rename(tmp_path / "moved.npz")
     assert replace(small, corpus=str(moved)).settings() == before  # what it holds counts, not where it is
     with pytest.raises(ValueError, match=r"30 excerpts by ann; .* 608 \+ 68 \+ 170 = 846"):
-        Authorship(corpus=str(moved)).problem(CELL)
+        Authorship(corpus=str(moved)).cells()
     with pytest.raises(ValueError, match="ann has 2 works, too few"):
         replace(small, corpus=str(moved), held_out="tales").problem(CELL)
 

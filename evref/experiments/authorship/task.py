@@ -79,12 +79,15 @@ class Authorship(Experiment):
         checks.as_choice("held_out", self.held_out, HELD_OUT)
         for name in ("splits", "train_samples", "valid_samples", "test_samples", "features", "epochs", "batch"):
             checks.as_count(name, getattr(self, name), minimum=1)
+        if self.corpus != SHIPPED:
+            object.__setattr__(self, "paper", {})  # its figures are Poe's
 
     def settings(self) -> dict[str, Any]:
         """The corpus by its contents, wherever the file is."""
         return {**super().settings(), "corpus": digest(self.corpus)}
 
     def cells(self) -> list[dict[str, int]]:
+        self.divisions(load_corpus(self.corpus), {"split": 0})  # what is too small is said now, not in every cell
         return [{"split": split} for split in range(self.splits)]
 
     def run(self, model: str, cell: dict[str, int]) -> dict[str, Any]:
