@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -31,7 +32,7 @@ class Toy(Experiment):
     batch: int = 1
     learning_rate: float = 0.1
     trouble: str = ""
-    how: str = ""  # "raise", "die" (every time), "die once" (`marker` remembers)
+    how: str = ""  # "raise", "die" (every time), "die once" (`marker` remembers), "linger" (and then touch `marker`)
     marker: str = ""
 
     def cells(self) -> list[dict[str, int]]:
@@ -41,11 +42,14 @@ class Toy(Experiment):
         if model == self.trouble and sum(cell.values()) == 0:
             if self.how == "raise":
                 raise ValueError("no good")
-            if self.how == "die" or not Path(self.marker).exists():
+            if self.how == "linger":
+                time.sleep(10)
+                Path(self.marker).touch()
+            elif self.how == "die" or not Path(self.marker).exists():
                 Path(self.marker or os.devnull).touch()
                 os.kill(os.getpid(), signal.SIGKILL)
         figure = 10.0 * cell["group"] + cell["draw"] + (model == "ev")
-        return record(figure, figure - 1, threads=os.environ.get("OPENBLAS_NUM_THREADS"))
+        return record(figure, figure - 1, pid=os.getpid(), threads=os.environ.get("OPENBLAS_NUM_THREADS"))
 
 
 def record(best: float, last: float, **more):

@@ -57,7 +57,11 @@ def test_kill_tear_and_on(tmp_path, undisturbed):
     process = start(tmp_path, 2)
     wait_for(tmp_path, 3, process)
     process.kill()  # the parent alone: its workers must not outlive it
-    process.communicate(timeout=60)  # returns once nobody holds the pipes any more
+    try:
+        process.communicate(timeout=60)  # returns once nobody holds the pipes any more
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
     path = tmp_path / "results.jsonl"
     path.write_bytes(path.read_bytes()[:-7])
     process = start(tmp_path, 2)

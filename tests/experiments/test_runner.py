@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -25,7 +26,7 @@ def run(path, experiment, **options):
         assert sorted(seen) == sorted(todo), "told of every task once"
     kept = records.read(path)[1]
     assert kept.keys() <= set(wanted)
-    drop = ("seconds_per_epoch", "threads")
+    drop = ("seconds_per_epoch", "pid", "threads")
     return {task: {key: value for key, value in record.items() if key not in drop} for task, record in kept.items()}
 
 
@@ -94,6 +95,27 @@ def test_an_interrupt_ends_the_workers_and_keeps_what_is_there(tmp_path, jobs):
     kept = run(tmp_path / "r", Toy(), jobs=jobs)
     assert kept == run(tmp_path / "s", Toy())
     assert len((tmp_path / "r").read_text().splitlines()) == 1 + len(kept), "nothing ran twice"
+
+
+def test_an_interrupt_does_not_wait_for_what_is_running(tmp_path):
+    experiment = Toy(trouble="polynomial", how="linger", marker=str(tmp_path / "finished"))
+
+    def interrupt(task, record):
+        raise KeyboardInterrupt
+
+    with Results(tmp_path / "r", experiment) as results, pytest.raises(KeyboardInterrupt):
+        runner.run(experiment, runner.tasks(experiment, results)[1], results, jobs=2, each=interrupt)
+    assert not multiprocessing.active_children() and not (tmp_path / "finished").exists()
+
+
+def test_workers_leave_interrupts_to_the_parent(tmp_path):
+    with Results(tmp_path / "r", Toy()) as results:
+
+        def interrupt(task, record):
+            os.kill(record["pid"], signal.SIGINT)
+
+        runner.run(Toy(), runner.tasks(Toy(), results)[1], results, jobs=2, each=interrupt)
+        assert len({record["pid"] for record in results.records.values()}) <= 2, "no worker had to be replaced"
 
 
 def test_an_executor_that_loses_a_cell_is_a_failure_of_that_cell(tmp_path):
