@@ -45,6 +45,10 @@ class Experiment:
         """The same in small: it ends in well under a minute, and its figures mean nothing."""
         raise TypeError(f"{type(self).__name__} defines no quick")
 
+    def in_paper(self, model: str) -> tuple[float, float] | None:
+        """The paper's figure to show beside ours; None where the settings are of another experiment than the paper's."""
+        return self.paper.get(model)
+
     def settings(self) -> dict[str, Any]:
         """What decides the figures of a cell: every field but those of `extent`."""
         fields: dict[str, Any] = asdict(self)  # type: ignore[call-overload]

@@ -115,6 +115,9 @@ class SourceLocalization(Experiment):
     def quick(self) -> SourceLocalization:
         return replace(self, graphs=2, data=1, epochs=2, train_samples=1000, valid_samples=200)
 
+    def in_paper(self, model: str) -> tuple[float, float] | None:
+        return super().in_paper(model) if self.variant == "paper" and self.network == "sbm" else None
+
     # ---- graph and data ----------------------------------------------------------------------------------------------
     def graph(self, cell: dict[str, int]) -> tuple[Graph, Array]:
         """The graph of a cell, S = W / lambda_max(W), and the community of each node."""

@@ -60,7 +60,7 @@ def _row(experiment: Experiment, model: str, records: Mapping[Task, Record]) -> 
     return Row(
         model=model,
         label={**LABELS, **experiment.labels}.get(model, model),
-        paper=experiment.paper.get(model),
+        paper=experiment.in_paper(model),
         best=mean_and_deviation(group_means(done, "best")),
         last=mean_and_deviation(group_means(done, "last")),
         difference=differences[0],

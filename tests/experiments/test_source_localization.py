@@ -47,6 +47,12 @@ def test_the_papers_numbers():
     assert expected.items() <= PAPER.settings().items()
 
 
+def test_the_papers_figures_stand_beside_the_papers_task_only():
+    assert replace(PAPER, features=8).in_paper("ev") == (85.47, 10.77)
+    for other in ({"variant": "noise"}, {"network": "karate"}):
+        assert replace(PAPER, **other).in_paper("ev") is None
+
+
 def test_graph_and_shift():
     graph, community = PAPER.graph(CELL)
     assert graph.n_nodes == 50 and np.array_equal(community, np.repeat(np.arange(5), 10))
