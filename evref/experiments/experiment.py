@@ -46,7 +46,7 @@ class Experiment:
         raise TypeError(f"{type(self).__name__} defines no quick")
 
     def in_paper(self, model: str) -> tuple[float, float] | None:
-        """The paper's figure to show beside ours; None where the settings are of another experiment than the paper's."""
+        """The paper's figure to show beside ours; None where these settings are of another task than the paper's."""
         return self.paper.get(model)
 
     def settings(self) -> dict[str, Any]:

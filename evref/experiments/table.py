@@ -34,7 +34,7 @@ def text(rows: Sequence[Row]) -> str:
 
     >>> row = Row("ev", "Edge Variant (EV)", (85.47, 10.77), (90.5, 2.0), (85.0, 3.5), None, 4, 18630, 28750, 0.2)
     >>> for line in text([row]).splitlines():
-    ...     print(line[:61])
+    ...     print(line[:61].rstrip())
     model              paper          best          last
     Edge Variant (EV)  85.47 ± 10.77  90.50 ± 2.00  85.00 ± 3.50
     """
