@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import CancelledError, Executor
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def reproduce(arguments: argparse.Namespace) -> int:
-    """0 if every cell has a result, 1 if one failed."""
+    """0 if every cell has a result, else 1."""
     from .experiments import runner, statistics, table
     from .experiments.display import Display
     from .experiments.records import Results
@@ -94,12 +94,15 @@ def reproduce(arguments: argparse.Namespace) -> int:
         try:
             with _executor(arguments.dask) as executor:
                 runner.run(experiment, todo, results, jobs, executor, display.update)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, CancelledError) as end:
             display.close()
+            why = "interrupted" if isinstance(end, KeyboardInterrupt) else "the scheduler is gone"
             done = sum(results.has(task) for task in wanted)
-            print(f"interrupted: {done} of {len(wanted)} are in {results.path}", file=sys.stderr)
+            print(f"{why}: {done} of {len(wanted)} are in {results.path}", file=sys.stderr)
             print("the same command goes on from there", file=sys.stderr)
-            raise
+            if isinstance(end, KeyboardInterrupt):
+                raise
+            return 1
         display.close()
         final = rows()
         failed = sum(not results.has(task) for task in wanted)

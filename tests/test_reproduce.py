@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from concurrent.futures import CancelledError
 
 import pytest
 from toy_experiment import Toy, figures
 
 from evref import cli, experiments, reproduce
+from evref.experiments import runner
 from evref.experiments.source_localization import SourceLocalization
 
 SMALL = ["reproduce", "source-localization", "--quick", "--models", "polynomial,ev"]
@@ -84,6 +86,16 @@ def test_a_failed_cell_is_exit_code_1(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(SourceLocalization, "run", healthy)
     assert cli.main([*SMALL, "--jobs", "1", "--out", str(tmp_path)]) == 0
     assert "3 of 4 are there already" in capsys.readouterr().err
+
+
+def test_a_scheduler_that_is_gone_is_exit_code_1(tmp_path, capsys, monkeypatch):
+    def gone(*arguments):
+        raise CancelledError
+
+    monkeypatch.setattr(runner, "run", gone)
+    assert cli.main([*SMALL, "--out", str(tmp_path)]) == 1
+    err = capsys.readouterr().err
+    assert "the scheduler is gone: 0 of 4 are in" in err and "the same command goes on from there" in err
 
 
 def test_experiments_are_imported_on_request():

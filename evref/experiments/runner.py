@@ -12,7 +12,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any
@@ -58,6 +58,11 @@ def run(
         Runs everything instead: anything with `submit` that returns futures of concurrent.futures, such as
         ``distributed.Client(address).get_executor()``. It is its own affair to replace the workers it loses.
     each : callable
+
+    Raises
+    ------
+    CancelledError
+        The executor gave up its work, as Dask's does when its scheduler is gone; what came before is kept.
     """
 
     def keep(task: Task, record: Record) -> None:
@@ -176,6 +181,8 @@ def _completed(
                     record = future.result()
                 except BrokenProcessPool:
                     record, broken = None, True
+                except CancelledError:  # nobody here cancels: whoever ran the work is gone
+                    raise
                 except Exception as error:  # of the executor: `attempt` itself raises none
                     record = {"error": f"{type(error).__name__}: {error}"}
                 yield flying.pop(future), record

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 
 import pytest
 from toy_experiment import Toy
@@ -130,6 +130,21 @@ def test_an_executor_that_loses_a_cell_is_a_failure_of_that_cell(tmp_path):
         kept = run(tmp_path / "r", Toy(), executor=executor)
     assert kept.pop(TROUBLE) == {"error": "ZeroDivisionError: division by zero"}
     assert len(kept) == 11
+
+
+def test_an_executor_that_gives_up_ends_the_run(tmp_path):
+    class Gone(ThreadPoolExecutor):
+        def submit(self, function, experiment, model, cell):
+            future = super().submit(function, experiment, model, cell)
+            if Task.of(model, cell) == TROUBLE:
+                future = Future()
+                future.cancel()
+                future.set_running_or_notify_cancel()
+            return future
+
+    with Gone(1) as executor, Results(tmp_path / "r", Toy()) as results, pytest.raises(CancelledError):
+        runner.run(Toy(), runner.tasks(Toy(), results)[1], results, executor=executor)
+    assert not any("error" in record for record in records.read(tmp_path / "r")[1].values())
 
 
 def test_the_first_runs(tmp_path):
