@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Executor
@@ -49,6 +50,7 @@ def _add_options(parser: argparse.ArgumentParser, cls: type[Experiment]) -> None
     add("--jobs", type=int, help="processes (default: one per core)")
     add("--dask", metavar="ADDRESS", help="run on the workers of a Dask scheduler, e.g. tcp://localhost:8786, instead")
     add("--quick", action="store_true", help="a small version that ends in well under a minute; figures mean nothing")
+    add("--no-pictures", action="store_true", help="tables only (pictures want matplotlib and a few seconds)")
     add("--runs", type=int, metavar="N", help="only the first N Monte-Carlo runs (default: all)")
     known = [*experiments.models.LABELS, *cls.labels]
     add("--models", type=_names, default=argparse.SUPPRESS, help=f"comma-separated, some of {', '.join(known)}")
@@ -77,7 +79,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
     """0 if every cell has a result, else 1."""
     from .experiments import runner, statistics, table
     from .experiments.display import Display
-    from .experiments.records import Results
+    from .experiments.records import Record, Results, Task
 
     experiment = _experiment(arguments)
     jobs = runner.available_jobs() if arguments.jobs is None else checks.as_count("jobs", arguments.jobs, minimum=1)
@@ -85,12 +87,12 @@ def reproduce(arguments: argparse.Namespace) -> int:
     with Results(folder / "results.jsonl", experiment) as results:
         wanted, todo = runner.tasks(experiment, results, arguments.runs)
 
-        def rows() -> list[statistics.Row]:
-            return statistics.rows(
-                experiment, {task: results.records[task] for task in wanted if task in results.records}
-            )
+        def records() -> dict[Task, Record]:
+            return {task: results.records[task] for task in wanted if task in results.records}
 
-        display = Display(len(wanted), len(wanted) - len(todo), lambda: table.text(rows()))
+        display = Display(
+            len(wanted), len(wanted) - len(todo), lambda: table.text(statistics.rows(experiment, records()))
+        )
         try:
             with _executor(arguments.dask) as executor:
                 runner.run(experiment, todo, results, jobs, executor, display.update)
@@ -104,11 +106,13 @@ def reproduce(arguments: argparse.Namespace) -> int:
                 raise
             return 1
         display.close()
-        final = rows()
+        done_records = records()
         failed = sum(not results.has(task) for task in wanted)
-    print(table.text(final))
-    print(f"\n{table.NOTE}")
-    for path in _keep(final, folder):
+    rows = statistics.rows(experiment, done_records)
+    print(table.text(rows))
+    print(f"\n{table.NOTE}", flush=True)
+    pictures = () if arguments.no_pictures else _draw(experiment, rows, done_records, folder)
+    for path in itertools.chain(_keep(rows, folder), pictures):
         print(f"written: {path}", file=sys.stderr)
     if failed:
         print(f"{failed} of {len(wanted)} failed; the same command tries them again", file=sys.stderr)
@@ -145,7 +149,7 @@ def _executor(address: str | None) -> Iterator[Executor | None]:
 
 
 def _keep(rows: list[Any], folder: Path) -> Iterator[Path]:
-    """The table as text, Markdown and CSV, and as a picture where matplotlib is installed."""
+    """The table as text, Markdown and CSV."""
     from .experiments import table
 
     written = {
@@ -156,11 +160,20 @@ def _keep(rows: list[Any], folder: Path) -> Iterator[Path]:
     for name, contents in written.items():
         (folder / name).write_text(contents, encoding="utf-8")
         yield folder / name
-    try:
-        from .plot import results as pictures
 
-        ax = pictures.accuracy_table(rows)
-    except ImportError:  # no matplotlib
+
+def _draw(experiment: Experiment, rows: list[Any], records: Any, folder: Path) -> Iterator[Path]:
+    """Pictures, where matplotlib is installed."""
+    try:
+        import matplotlib
+    except ImportError:
         return
-    ax.figure.savefig(folder / "table.png", dpi=150)
-    yield folder / "table.png"
+    matplotlib.use("Agg")  # files alone: no window, no display needed
+    import matplotlib.pyplot as plt
+
+    from .plot.report import pictures
+
+    for name, figure in pictures(experiment, rows, records):
+        figure.savefig(folder / f"{name}.png", dpi=120)
+        plt.close(figure)
+        yield folder / f"{name}.png"

@@ -13,6 +13,7 @@ __all__ = ["REGISTRY", "Experiment", "load", "models"]
 REGISTRY = {
     "source-localization": "source_localization:SourceLocalization",
     "authorship": "authorship.task:Authorship",
+    "digits": "digits:Digits",
 }
 
 

@@ -7,6 +7,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from ..contract import Parameters
+from ..kernels import use_threads
+from ..learn import Network
+from .train import Splits, fitted, train
+
 PURPOSES = ("graph", "data", "training")  # what random numbers are drawn for; the place in here is part of the seed
 
 
@@ -24,6 +29,7 @@ class Experiment:
     summary: ClassVar[str]  # one line for a list of experiments
     paper: ClassVar[dict[str, tuple[float, float]]] = {}  # model -> mean and deviation in percent, as printed
     labels: ClassVar[dict[str, str]] = {}  # names of rows beyond those in models.LABELS
+    classes: ClassVar[tuple[str, ...]] = ()  # names of the labels 0, 1, ...; by default the numbers
     extent: ClassVar[tuple[str, ...]] = ("models",)  # fields that say how much is run, not what: they may grow later
 
     models: tuple[str, ...]
@@ -32,18 +38,40 @@ class Experiment:
     epochs: int
     batch: int
     learning_rate: float
+    validate_every: int
 
     def cells(self) -> list[dict[str, int]]:
         """One per Monte-Carlo run, e.g. {"graph": 3, "draw": 7}; the first key is the group the paper averages over."""
         raise TypeError(f"{type(self).__name__} defines no cells")
 
+    def prepare(self, model: str, cell: dict[str, int]) -> tuple[Network, Splits]:
+        """The network of one model and the data of one cell."""
+        raise TypeError(f"{type(self).__name__} defines no prepare")
+
     def run(self, model: str, cell: dict[str, int]) -> dict[str, Any]:
         """Train one model on one cell; the record of :func:`evref.experiments.train.train`."""
-        raise TypeError(f"{type(self).__name__} defines no run")
+        return train(*self.prepare(model, cell), **self._training(cell))
+
+    def trained(self, model: str, cell: dict[str, int]) -> tuple[Network, Parameters]:
+        """The network that `run` trains, and its weights best on validation: records hold none."""
+        net, data = self.prepare(model, cell)
+        with use_threads(1):
+            return net, fitted(net, data, **self._training(cell)).best
+
+    def _training(self, cell: dict[str, int]) -> dict[str, Any]:
+        names = ("epochs", "batch", "learning_rate", "validate_every")
+        return {
+            **{name: getattr(self, name) for name in names},
+            "seed_sequence": self.seeds("training", *cell.values()),
+        }
 
     def quick(self) -> Self:
         """The same in small: it ends in well under a minute, and its figures mean nothing."""
         raise TypeError(f"{type(self).__name__} defines no quick")
+
+    def positions(self, cell: dict[str, int]) -> np.ndarray | None:
+        """Where a drawing of the cell's graph puts its nodes, (N, 2); None leaves it to the drawing."""
+        return None
 
     def in_paper(self, model: str) -> tuple[float, float] | None:
         """The paper's figure to show beside ours; None where these settings are of another task than the paper's."""

@@ -35,6 +35,8 @@ EXTRA_LABELS = {
     "hev-proxies-script": "HEV S. Proxies, script",
 }
 EXTRA_MODELS = tuple(EXTRA_LABELS)
+BASELINE = "logistic"  # the readout alone: no graph
+BASELINE_LABEL = {BASELINE: "Logistic regression, no graph"}
 REFERENCE = "polynomial"  # the row that the others are compared with
 
 SELECTIONS: dict[str, Callable[[Graph, int], np.ndarray]] = {
@@ -62,8 +64,9 @@ def network(
     Parameters
     ----------
     model : str
-        One of `MODELS` (the paper's rows) or `EXTRA_MODELS`. "ev" has a learnable diagonal Φ⁽⁰⁾, as in the authors'
-        scripts, so that every recursion has order + 1 taps; "ev-letter" is eq. (evConv), whose sum starts at k = 1.
+        One of `MODELS` (the paper's rows), `EXTRA_MODELS`, or `BASELINE`, the readout without a filter.
+        "ev" has a learnable diagonal Φ⁽⁰⁾, as in the authors' scripts, so that every recursion has order + 1 taps;
+        "ev-letter" is eq. (evConv), whose sum starts at k = 1.
         "hev-..." takes the reading "open" of eq. (HEV), its suffixes the other two.
     graph : Graph
         Its S is the shift.
@@ -85,6 +88,8 @@ def network(
     >>> net.parameter_shapes()
     {'0.phi': (1, 2, 1, 18), '0.phi0': (2, 1, 6), '0.bias': (2,), '2.weight': (4, 12), '2.bias': (4,)}
     """
+    if model == BASELINE:
+        return Network([Dense((in_features, graph.n_nodes), outputs=classes, bias=bias)])
     filt = _filter(model, graph, in_features, features, order, n_privileged, n_spline, bias)
     return Network([filt, ReLU(), Dense((features, graph.n_nodes), outputs=classes, bias=bias)])
 
@@ -109,7 +114,7 @@ def _filter(model: str, graph: Graph, G: int, F: int, order: int, n_privileged: 
             nodes = SELECTIONS[chosen](graph, n_privileged)
             filt = HybridEdgeVariant(graph, order, nodes=nodes, reading=reading[0] if reading else "open", **shape)
         case _:
-            raise ValueError(f"model is {model!r}; expected one of {', '.join((*MODELS, *EXTRA_MODELS))}")
+            raise ValueError(f"model is {model!r}; expected one of {', '.join((*MODELS, *EXTRA_MODELS, BASELINE))}")
     return filt
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from .. import checks
 from ..graph import Graph, generators, selection
+from ..learn import Network
 from .experiment import Experiment
 from .models import EXTRA_LABELS, MODELS, network
-from .train import Splits, train
+from .train import Splits
 
 Array = np.ndarray
 
@@ -96,7 +97,7 @@ class SourceLocalization(Experiment):
             return [{"draw": draw} for draw in range(self.data)]
         return [{"graph": graph, "draw": draw} for draw in range(self.data) for graph in range(self.graphs)]
 
-    def run(self, model: str, cell: dict[str, int]) -> dict[str, Any]:
+    def prepare(self, model: str, cell: dict[str, int]) -> tuple[Network, Splits]:
         graph, community = self.graph(cell)
         net = network(
             model,
@@ -109,14 +110,24 @@ class SourceLocalization(Experiment):
             classes=int(community.max()) + 1,
             bias=self.variant != "no-bias",
         )
-        seeds = self.seeds("training", *cell.values())
-        return train(net, self.splits(cell), self.epochs, self.batch, self.learning_rate, self.validate_every, seeds)
+        return net, self.splits(cell)
 
     def quick(self) -> SourceLocalization:
         return replace(self, graphs=2, data=1, epochs=2, train_samples=1000, valid_samples=200)
 
     def in_paper(self, model: str) -> tuple[float, float] | None:
         return super().in_paper(model) if self.variant == "paper" and self.network == "sbm" else None
+
+    def positions(self, cell: dict[str, int]) -> Array | None:
+        """Communities as circles on a circle; a real network is left to the drawing."""
+        if self.network != "sbm":
+            return None
+        _, community = self.graph(cell)
+        angle = 2 * np.pi * community / (community.max() + 1) + np.pi / 2
+        centre = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        inside = np.arange(community.size) - np.searchsorted(community, community)  # blocks are runs of nodes
+        turn = angle + 2 * np.pi * inside / np.bincount(community)[community]
+        return centre + 0.42 * np.stack([np.cos(turn), np.sin(turn)], axis=1)
 
     # ---- graph and data ----------------------------------------------------------------------------------------------
     def graph(self, cell: dict[str, int]) -> tuple[Graph, Array]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..learn import Adam, CrossEntropy, Network, fit
+from ..learn import Adam, CrossEntropy, FitResult, Network, fit
 
 Array = np.ndarray
 
@@ -23,7 +23,7 @@ class Splits(NamedTuple):
     y_test: Array
 
 
-def train(
+def fitted(
     net: Network,
     data: Splits,
     epochs: int,
@@ -31,21 +31,11 @@ def train(
     learning_rate: float,
     validate_every: int,
     seed_sequence: np.random.SeedSequence,
-) -> dict[str, Any]:
-    """Train `net` with Adam from a fresh start and test it.
+) -> FitResult:
+    """Train `net` with Adam from a fresh start.
 
     Start and order of the samples come from `seed_sequence`, each from a stream of its own: networks with different
     numbers of parameters see the samples in the same order.
-
-    Returns
-    -------
-    dict, fit for JSON
-        "best", "last" : test accuracy in percent, with the weights best on validation and with the last ones
-        "parameters", "operations" : of the network; operations are multiply-adds of one sample's forward pass
-        "seconds_per_epoch", "epochs" : seconds include validation
-        "train_loss" : mean over each epoch
-        "validation_accuracy" : in percent, at each validation
-        "confusion" : test samples by true (row) and predicted (column) class, with the best weights
 
     Raises
     ------
@@ -75,6 +65,31 @@ def train(
         raise KeyboardInterrupt
     if result.stopped != "epochs":
         raise RuntimeError(result.reason)
+    return result
+
+
+def train(
+    net: Network,
+    data: Splits,
+    epochs: int,
+    batch: int,
+    learning_rate: float,
+    validate_every: int,
+    seed_sequence: np.random.SeedSequence,
+) -> dict[str, Any]:
+    """Train `net` as :func:`fitted` does, and test it.
+
+    Returns
+    -------
+    dict, fit for JSON
+        "best", "last" : test accuracy in percent, with the weights best on validation and with the last ones
+        "parameters", "operations" : of the network; operations are multiply-adds of one sample's forward pass
+        "seconds_per_epoch", "epochs" : seconds include validation
+        "train_loss" : mean over each epoch
+        "validation_accuracy" : in percent, at each validation
+        "confusion" : test samples by true (row) and predicted (column) class, with the best weights
+    """
+    result = fitted(net, data, epochs, batch, learning_rate, validate_every, seed_sequence)
     predicted = {
         which: net.predict(params, data.x_test, check_finite=False).argmax(axis=1)
         for which, params in (("best", result.best), ("last", result.last))

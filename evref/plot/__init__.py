@@ -1,4 +1,4 @@
-"""Pictures of graphs, parameters, states and trainings.
+"""Pictures of graphs, parameters, states, trainings and experiments.
 
 Every function takes `ax` (or `axes`) and gives it back, draws nothing else, and makes a figure of its own only where
 none was given. matplotlib is imported on the first call: ``pip install "evref[plot]"``.
@@ -24,17 +24,23 @@ from __future__ import annotations
 from .graphs import graph, layout, support
 from .lattice import lattice
 from .recursion import cotangents, states
+from .results import accuracy_table, confusion_matrix, edge_weights, responses, training_curves
 from .spectra import nullspace_dimensions, transfer
 from .training import history
 
 __all__ = [
+    "accuracy_table",
+    "confusion_matrix",
     "cotangents",
+    "edge_weights",
     "graph",
     "history",
     "lattice",
     "layout",
     "nullspace_dimensions",
+    "responses",
     "states",
     "support",
+    "training_curves",
     "transfer",
 ]

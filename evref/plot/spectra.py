@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 
 def transfer(
-    eigenvalues: Any, response: Any, ax: Axes | None = None, *, label: str | None = None, kernel: Any = None
+    eigenvalues: Any,
+    response: Any,
+    ax: Axes | None = None,
+    *,
+    label: str | None = None,
+    kernel: Any = None,
+    stems: bool = True,
 ) -> Axes:
     """A transfer function h at the graph frequencies, as stems; complex ones by real part of λ and modulus of h.
 
@@ -30,6 +36,8 @@ def transfer(
         For a legend.
     kernel : array_like, shape (N, b), optional
         Columns of B, drawn as thin lines behind.
+    stems : bool
+        False leaves the stems out, where several functions share the axes.
     """
     plt = pyplot()
     lam, h = np.asarray(eigenvalues), np.asarray(response)
@@ -44,7 +52,8 @@ def transfer(
         if columns.ndim != 2 or len(columns) != lam.size:
             raise ValueError(f"kernel has shape {columns.shape}; expected ({lam.size}, b)")
         ax.plot(lam.real[order], columns[order], color="#b0b0b0", linewidth=0.8, zorder=1)
-    ax.vlines(lam.real, 0, values, color="#c8c8c8", linewidth=1, zorder=2)
+    if checks.as_flag("stems", stems):
+        ax.vlines(lam.real, 0, values, color="#c8c8c8", linewidth=1, zorder=2)
     ax.plot(lam.real[order], values[order], marker="o", markersize=4, linewidth=1, label=label, zorder=3)
     ax.axhline(0, color="#909090", linewidth=0.8)
     ax.set_xlabel("eigenvalue λ" if np.isrealobj(lam) else "real part of the eigenvalue λ")

@@ -17,6 +17,7 @@ NODE_MAP = "RdBu_r"  # signals
 EDGE_MAP = "PuOr_r"  # parameters
 INK, PLAIN, FAINT = "#303030", "#8f8f8f", "#cfcfcf"  # nodes' outlines, edges without and behind parameters
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito
+MANY = (*LINES, INK, "#a89a00")  # for up to eight curves
 WIDTHS = 0.6, 2.8  # points, thinnest and thickest edge
 
 

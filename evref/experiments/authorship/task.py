@@ -9,16 +9,15 @@ import numpy as np
 
 from ... import checks
 from ...graph import Graph
-from ...learn import Dense, Network
+from ...learn import Network
 from ..experiment import Experiment
-from ..models import EXTRA_LABELS, MODELS, network
-from ..train import Splits, train
+from ..models import BASELINE, BASELINE_LABEL, EXTRA_LABELS, MODELS, network
+from ..train import Splits
 from .adjacency import signature
 from .corpus import SHIPPED, Corpus, digest, load_corpus
 
 Array = np.ndarray
 
-BASELINE = "logistic"
 HELD_OUT = ("excerpts", "tales")
 
 
@@ -55,7 +54,8 @@ class Authorship(Experiment):
         "hev-degree": (89.18, 1.99),
         "hev-proxies": (90.00, 1.21),
     }
-    labels: ClassVar[dict[str, str]] = {BASELINE: "Logistic regression, no graph", **EXTRA_LABELS}
+    labels: ClassVar[dict[str, str]] = {**BASELINE_LABEL, **EXTRA_LABELS}
+    classes: ClassVar[tuple[str, ...]] = ("others", "author")
     extent: ClassVar[tuple[str, ...]] = ("models", "splits")
 
     models: tuple[str, ...] = (*MODELS, BASELINE)
@@ -90,23 +90,19 @@ class Authorship(Experiment):
         self.divisions(load_corpus(self.corpus), {"split": 0})  # what is too small is said now, not in every cell
         return [{"split": split} for split in range(self.splits)]
 
-    def run(self, model: str, cell: dict[str, int]) -> dict[str, Any]:
+    def prepare(self, model: str, cell: dict[str, int]) -> tuple[Network, Splits]:
         graph, data = self.problem(cell)
-        if model == BASELINE:
-            net = Network([Dense((1, graph.n_nodes), outputs=2)])
-        else:
-            net = network(
-                model,
-                graph,
-                in_features=1,
-                features=self.features,
-                order=self.order,
-                n_privileged=self.privileged,
-                n_spline=self.spline,
-                classes=2,
-            )
-        seeds = self.seeds("training", *cell.values())
-        return train(net, data, self.epochs, self.batch, self.learning_rate, self.validate_every, seeds)
+        net = network(
+            model,
+            graph,
+            in_features=1,
+            features=self.features,
+            order=self.order,
+            n_privileged=self.privileged,
+            n_spline=self.spline,
+            classes=2,
+        )
+        return net, data
 
     def quick(self) -> Authorship:
         return replace(self, splits=2, epochs=4)

@@ -1,0 +1,255 @@
+"""What came out of an experiment: accuracies, confusions, trainings, and what the filters learned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import checks
+from ..graph import Graph
+from .graphs import graph as draw_graph
+from .spectra import transfer
+from .style import FAINT, INK, LINES, MANY, PLAIN, checked_graph, new_axes, vector
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ..experiments.statistics import Row
+
+MAX_WRITTEN = 12  # classes: more leave no room for numbers in a confusion matrix
+
+
+def accuracy_table(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
+    """Mean accuracies with their deviations over groups, a line per model, the paper's beside them.
+
+    Parameters
+    ----------
+    rows : sequence of Row
+        What :func:`evref.experiments.statistics.rows` gives; a model without results keeps an empty line.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    rows = list(rows)
+    if not rows:
+        raise ValueError("rows is empty; expected one Row per model")
+    if ax is None:
+        ax = new_axes(figsize=(7.2, 0.46 * len(rows) + 1.5))
+    place = np.arange(len(rows), dtype=float)[::-1]
+    looks: dict[str, dict[str, Any]] = {
+        "best": {"fmt": "o", "color": LINES[0], "label": "best on validation"},
+        "last": {"fmt": "s", "color": LINES[1], "mfc": "white", "label": "last weights"},
+        "paper": {"fmt": "D", "color": PLAIN, "label": "paper"},
+    }
+    lowest = []
+    for which, offset in (("best", 0.22), ("last", 0.0), ("paper", -0.22)):
+        figures = np.array([getattr(row, which) or (np.nan, np.nan) for row in rows], dtype=float)  # (rows, 2)
+        mean, deviation = figures.T
+        there = np.isfinite(mean)
+        if there.any():
+            deviation = np.where(np.isfinite(deviation), deviation, 0.0)[there]
+            lowest.append((mean[there] - deviation).min())
+            ax.errorbar(
+                mean[there],
+                place[there] + offset,
+                xerr=deviation,
+                markersize=5,
+                linewidth=1.1,
+                capsize=2.5,
+                **looks[which],
+            )
+    for y in place[:-1] - 0.5:
+        ax.axhline(y, color="#ececec", linewidth=0.8, zorder=0)
+    ax.set_yticks(place, [row.label for row in rows])
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(-0.5, len(rows) - 0.5)
+    low = max(0.0, min(lowest, default=0.0))
+    room = 0.03 * (100 - low)
+    ax.set_xlim(max(0.0, low - room), 100 + room)  # a deviation may reach beyond 100: its bar runs off the edge
+    ax.set_xlabel("test accuracy in percent: mean ± standard deviation over groups")
+    _plain(ax, "x")
+    if lowest:
+        handles, labels = ax.get_legend_handles_labels()
+        ax.legend(handles, labels, frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    return ax
+
+
+def confusion_matrix(
+    matrix: Any, labels: Sequence[Any] | None = None, ax: Axes | None = None, *, title: str | None = None
+) -> Axes:
+    """How many samples of each class (rows) were taken for each class (columns), in percent of the row.
+
+    Parameters
+    ----------
+    matrix : array_like, shape (C, C)
+        Counts. Shares below half a percent are not written, and none are for more than 12 classes.
+    labels : sequence, optional
+        Names of the classes; by default their numbers.
+    ax : matplotlib Axes, optional
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    counts = checks.as_floating("matrix", matrix)
+    if counts.ndim != 2 or counts.shape[0] != counts.shape[1] or counts.size == 0:
+        raise ValueError(f"matrix has shape {counts.shape}; expected (C, C), true by predicted classes")
+    checks.require_finite("matrix", counts)
+    if (counts < 0).any():
+        raise ValueError(f"matrix has the entry {counts.min():g}; expected counts")
+    C = len(counts)
+    names = [str(c) for c in (range(C) if labels is None else labels)]
+    if len(names) != C:
+        raise ValueError(f"labels has {len(names)} entries; expected {C}, one per class")
+    if ax is None:
+        ax = new_axes(figsize=(4.2, 4.2))
+    total = counts.sum(axis=1, keepdims=True)
+    share = 100 * np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
+    ax.imshow(share, cmap="Blues", vmin=0, vmax=100, interpolation="nearest")
+    if C <= MAX_WRITTEN:
+        size = min(10.0, 60.0 / C)
+        for i, j in zip(*np.nonzero(share >= 0.5), strict=True):
+            color = "white" if share[i, j] > 55 else INK
+            ax.text(j, i, f"{share[i, j]:.0f}", ha="center", va="center", fontsize=size, color=color)
+        ax.set_xticks(range(C), names)
+        ax.set_yticks(range(C), names)
+    ax.set(xlabel="taken for", ylabel="true class")
+    ax.tick_params(length=0)
+    ax.spines[:].set_color(FAINT)
+    if title is not None:
+        ax.set_title(title)
+    return ax
+
+
+def training_curves(
+    records: Mapping[str, Sequence[Mapping[str, Any]]], ax: Axes | None = None, *, which: str = "validation_accuracy"
+) -> Axes:
+    """How trainings went: for each model the mean over its runs, in a band of one standard error to either side.
+
+    Several validations in an epoch are averaged: late in a training they jump between a few values.
+
+    Parameters
+    ----------
+    records : dict of label -> records
+        Records of :func:`evref.experiments.train.train`; those without the curve are left out.
+    ax : matplotlib Axes, optional
+    which : {"validation_accuracy", "train_loss"}
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        No record has the curve.
+    """
+    names = {"validation_accuracy": "validation accuracy in percent", "train_loss": "training loss"}
+    checks.as_choice("which", which, tuple(names))
+    if ax is None:
+        ax = new_axes(figsize=(6.4, 4.0))
+    for number, (label, runs) in enumerate(records.items()):
+        some = [_by_epoch(record[which], record["epochs"]) for record in runs if record.get(which)]
+        if not some:
+            continue
+        at = some[0][0]
+        curves = np.array([curve for _, curve in some])  # (runs, points)
+        mean = curves.mean(axis=0)
+        color = MANY[number % len(MANY)]
+        ax.plot(at, mean, color=color, linestyle="-" if number < len(MANY) else "--", linewidth=1.5, label=label)
+        if len(curves) > 1:
+            error = curves.std(axis=0, ddof=1) / np.sqrt(len(curves))
+            ax.fill_between(at, mean - error, mean + error, color=color, alpha=0.15, linewidth=0)
+    if not ax.get_lines():
+        raise ValueError(f"records has no {which}; expected records of trainings")
+    ax.set(xlabel="epoch", ylabel=names[which])
+    ax.locator_params(axis="x", integer=True)
+    _plain(ax, "y")
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def edge_weights(
+    graph: Graph,
+    phi: Any,
+    ax: Axes | None = None,
+    *,
+    positions: Any = None,
+    strongest: int | None = None,
+    limit: float | None = None,
+    colorbar: bool = True,
+) -> Axes:
+    """Parameters on the edges of the drawn graph; :func:`support` shows the same as a matrix.
+
+    Parameters
+    ----------
+    graph : Graph
+    phi : array_like, shape (nnz,)
+        Numbers on the support of I + S, such as ``params["phi"][k, f, g]``.
+    ax : matplotlib Axes, optional
+    positions : array_like, shape (N, 2), optional
+    strongest : int, optional
+        Only the so many largest |φ|; the others leave thin grey lines. For graphs whose lines would hide each other.
+    limit : float, optional
+        The colour scale goes from -limit to limit; by default the largest absolute value.
+    colorbar : bool
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    weight = vector("phi", phi, checked_graph(graph).nnz, "one per entry of I + S")
+    if strongest is not None and checks.as_count("strongest", strongest) < weight.size:
+        rank = np.argsort(np.argsort(-np.abs(weight), kind="stable"), kind="stable")
+        weight = np.where(rank < strongest, weight, 0.0)
+    return draw_graph(graph, None, positions, weight, ax, edge_limit=limit, colorbar=colorbar)
+
+
+def responses(filter: Any, params: Mapping[str, Any], ax: Axes | None = None) -> Axes:
+    """The transfer functions h_f1 of a filter with `response`, a curve per output feature, at the graph frequencies.
+
+    Parameters
+    ----------
+    filter : Polynomial, SpectralGCNN or another filter on a graph with real eigenvalues
+    params : dict of arrays
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    from ..graph.fourier import fourier_basis
+
+    eigenvalues = fourier_basis(filter.graph).eigenvalues
+    if ax is None:
+        ax = new_axes(figsize=(5, 3.6))
+    ax.set_prop_cycle(color=MANY)
+    for response in filter.response(params)[:, 0]:
+        transfer(eigenvalues, response, ax, stems=False)
+    return ax
+
+
+def _by_epoch(curve: Sequence[float], epochs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Epochs and the means over their values; a curve with fewer values than epochs stays as it is.
+
+    >>> _by_epoch([1.0, 3.0, 5.0, 7.0], 2)
+    (array([1., 2.]), array([2., 6.]))
+    >>> _by_epoch([1.0, 3.0], 5)
+    (array([2.5, 5. ]), array([1., 3.]))
+    """
+    at = np.arange(1, len(curve) + 1) * epochs / len(curve)  # epochs that were done
+    if len(curve) < epochs:
+        return at, np.array(curve)
+    epoch = np.ceil(at - 1e-9).astype(np.int64) - 1
+    return np.arange(1.0, epochs + 1), np.bincount(epoch, curve) / np.bincount(epoch)
+
+
+def _plain(ax: Axes, axis: str) -> None:
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(axis=axis, color="#e4e4e4", linewidth=0.8)  # type: ignore[arg-type]
+    ax.set_axisbelow(True)

@@ -1,0 +1,180 @@
+"""Pictures of experiments: what is on them is what was measured."""
+
+from __future__ import annotations
+
+import math
+
+import matplotlib
+import numpy as np
+import pytest
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+from matplotlib.collections import PathCollection, PolyCollection
+from toy_experiment import Toy, record
+
+import evref as ev
+from evref import plot
+from evref.experiments.records import Task
+from evref.experiments.source_localization import SourceLocalization
+from evref.experiments.statistics import Row, rows
+from evref.plot import report
+
+GRID = ev.generators.grid(3, 4)
+NAN = math.nan
+ROWS = [
+    Row("polynomial", "Polynomial", (74.55, 7.32), (80.0, 4.0), (70.0, 3.0), None, 10, 1, 1, 0.1),
+    Row("ev", "Edge Variant (EV)", None, (90.0, NAN), (85.0, NAN), None, 1, 1, 1, 0.1),
+    Row("spectral", "Spectral", None, (NAN, NAN), (NAN, NAN), None, 0, 0, 0, NAN),
+]
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def ax():
+    return plt.figure().add_subplot()
+
+
+# ---- accuracy ------------------------------------------------------------------------------------------------------
+def bars(ax):
+    """Means, places and ends of the bars, by label."""
+    found = {}
+    for container in ax.containers:
+        line, _, (bar,) = container
+        found[container.get_label()] = (*line.get_data(), [segment[:, 0].tolist() for segment in bar.get_segments()])
+    return found
+
+
+def test_accuracy_table_shows_every_figure_in_its_row(ax):
+    assert plot.accuracy_table(ROWS, ax) is ax
+    found = bars(ax)
+    assert found["best on validation"][0].tolist() == [80, 90] and found["last weights"][0].tolist() == [70, 85]
+    assert np.round(found["best on validation"][1]).tolist() == [2, 1], "the first row is on top"
+    assert found["best on validation"][2] == [[76, 84], [90, 90]]
+    assert found["paper"][0].tolist() == [74.55] and np.allclose(found["paper"][2], [[67.23, 81.87]])
+    assert [text.get_text() for text in ax.get_yticklabels()] == [row.label for row in ROWS]
+    low, high = ax.get_xlim()
+    assert low < 67 and 100 < high < 105
+
+
+def test_accuracy_table_with_nothing_yet_and_of_nothing():
+    ax = plot.accuracy_table(ROWS[2:])
+    assert not ax.containers and len(plt.get_fignums()) == 1
+    with pytest.raises(ValueError, match="rows is empty; expected one Row per model"):
+        plot.accuracy_table([])
+
+
+# ---- confusion -----------------------------------------------------------------------------------------------------
+def test_confusion_is_in_percent_of_the_true_class(ax):
+    assert plot.confusion_matrix([[3, 1], [0, 0]], ["yes", "no"], ax) is ax
+    (image,) = ax.get_images()
+    assert np.array_equal(image.get_array(), [[75, 25], [0, 0]])
+    assert {(t.get_position(), t.get_text()) for t in ax.texts} == {((0, 0), "75"), ((1, 0), "25")}
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["yes", "no"]
+
+
+def test_confusion_of_many_classes_has_no_numbers():
+    assert not plot.confusion_matrix(np.eye(13)).texts and len(plot.confusion_matrix(np.eye(12)).texts) == 12
+
+
+@pytest.mark.parametrize(
+    ("matrix", "labels", "message"),
+    [
+        (np.ones((2, 3)), None, r"matrix has shape \(2, 3\); expected \(C, C\)"),
+        (-np.eye(2), None, "matrix has the entry -1; expected counts"),
+        (np.eye(2), ["a"], "labels has 1 entries; expected 2"),
+        ([[np.nan]], None, "matrix"),
+    ],
+)
+def test_confusion_errors(matrix, labels, message):
+    with pytest.raises(ValueError, match=message):
+        plot.confusion_matrix(matrix, labels)
+
+
+# ---- curves --------------------------------------------------------------------------------------------------------
+def test_training_curves_are_means_with_their_standard_errors(ax):
+    records = {
+        "one": [{"epochs": 2, "validation_accuracy": [10.0, 30.0, 50.0, 70.0]}],
+        "two": [{"epochs": 2, "validation_accuracy": [v, v]} for v in (40.0, 60.0)],
+        "none": [{"epochs": 2}],
+    }
+    assert plot.training_curves(records, ax) is ax
+    one, two = ax.get_lines()
+    assert one.get_label() == "one" and one.get_xdata().tolist() == [1, 2] and one.get_ydata().tolist() == [20, 60]
+    assert two.get_ydata().tolist() == [50, 50] and one.get_color() != two.get_color()
+    (band,) = (c for c in ax.collections if isinstance(c, PolyCollection))
+    assert set(band.get_paths()[0].vertices[:, 1].round(6)) == {40, 60}
+    loss = plot.training_curves({"a": [{"epochs": 3, "train_loss": [3, 2, 1]}]}, which="train_loss")
+    assert loss.get_ylabel() == "training loss"
+
+
+def test_training_curves_errors(ax):
+    with pytest.raises(ValueError, match="records has no train_loss"):
+        plot.training_curves({"a": [{"epochs": 3}]}, ax, which="train_loss")
+    with pytest.raises(ValueError, match="which is 'best'; expected one of"):
+        plot.training_curves({}, ax, which="best")
+
+
+# ---- what was learned ----------------------------------------------------------------------------------------------
+def coloured(ax):
+    """Widths of the drawn halves of edges, and of the rings."""
+    rings = next(c for c in ax.collections if isinstance(c, PathCollection))
+    return next(c for c in ax.collections if c.get_zorder() == 2).get_linewidths(), rings.get_linewidths()
+
+
+def test_edge_weights_shows_all_or_the_strongest(ax):
+    phi = np.random.default_rng(0).uniform(1, 2, GRID.nnz)
+    phi[5] = -9
+    assert plot.edge_weights(GRID, phi, ax, colorbar=False) is ax
+    assert (np.array(coloured(ax)[0]) > 0).sum() == GRID.n_edges
+    only = plot.edge_weights(GRID, phi, strongest=1, colorbar=False)
+    halves, rings = coloured(only)
+    assert (np.array(halves) > 0).sum() + (np.array(rings) > 0.8).sum() == 1
+    with pytest.raises(ValueError, match=r"phi has shape \(3,\)"):
+        plot.edge_weights(GRID, np.ones(3))
+
+
+def test_responses_has_a_curve_per_feature_at_the_eigenvalues(ax):
+    filt = ev.Polynomial(GRID, 1, out_features=3)
+    params = {"phi": np.array([[1.0, 0, 2], [0, 1, 1]])[:, :, None]}  # 1, λ, 2 + λ
+    assert plot.responses(filt, params, ax) is ax
+    eigenvalues = np.sort(np.linalg.eigvalsh(GRID.S.toarray()))
+    curves = [line for line in ax.get_lines() if len(line.get_xdata()) == 12]
+    assert len(curves) == 3 and len({line.get_color() for line in curves}) == 3
+    for line, h in zip(curves, (1 + 0 * eigenvalues, eigenvalues, 2 + eigenvalues), strict=True):
+        assert np.allclose(line.get_xdata(), eigenvalues) and np.allclose(line.get_ydata(), h)
+    assert not [c for c in ax.collections if len(c.get_paths())], "no stems"
+
+
+# ---- all of a run --------------------------------------------------------------------------------------------------
+def test_pictures_of_records_without_curves_and_networks():
+    toy = Toy()
+    records = {Task.of("ev", {"group": 3, "draw": 0}): record(80.0, 70.0)}
+    assert [name for name, _ in report.pictures(toy, rows(toy, records), records)] == ["accuracy"]
+
+
+def test_pictures_of_a_run_show_the_weights_that_it_tested():
+    experiment = SourceLocalization(models=("polynomial", "ev"), graphs=1, data=1, epochs=1, train_samples=2000)
+    cell = experiment.cells()[0]
+    net, params = experiment.trained("ev", cell)
+    made = {Task.of(model, cell): experiment.run(model, cell) for model in experiment.models}
+    data = experiment.splits(cell)
+    right = 100 * ev.accuracy(net.predict(params, data.x_test), data.y_test)
+    assert math.isclose(right, made[Task.of("ev", cell)]["best"], abs_tol=1e-3)
+    figures = dict(report.pictures(experiment, rows(experiment, made), made))
+    assert list(figures) == ["accuracy", "confusion", "curves", "weights", "responses"]
+    assert [ax.get_title() for ax in figures["confusion"].axes] == ["Polynomial", "Edge Variant (EV)"]
+    matrices = [ax for ax in figures["weights"].axes if ax.get_images()]
+    phi = params["0.phi"][:, :, 0]
+    strongest = phi[:, (phi**2).sum(axis=(0, 2)).argmax()]
+    graph = net.layers[0].graph
+    for ax, expected in zip(matrices, strongest, strict=True):
+        assert np.allclose(ax.get_images()[0].get_array().filled(0), graph.to_csr(expected).toarray())
+    failed = {Task.of("ev", cell): {"error": "out of luck"}}
+    assert [name for name, _ in report.pictures(experiment, rows(experiment, failed), failed)] == ["accuracy"]
