@@ -19,7 +19,7 @@ from evref import plot
 from evref.experiments.records import Task
 from evref.experiments.source_localization import SourceLocalization
 from evref.experiments.statistics import Row, rows
-from evref.plot import report
+from evref.plot import report, style
 
 GRID = ev.generators.grid(3, 4)
 NAN = math.nan
@@ -133,9 +133,10 @@ def test_edge_weights_shows_all_or_the_strongest(ax):
     phi[5] = -9
     assert plot.edge_weights(GRID, phi, ax, colorbar=False) is ax
     assert (np.array(coloured(ax)[0]) > 0).sum() == GRID.n_edges
-    only = plot.edge_weights(GRID, phi, strongest=1, colorbar=False)
+    only = plot.edge_weights(GRID, phi, strongest=1, limit=9, colorbar=False)
     halves, rings = coloured(only)
     assert (np.array(halves) > 0).sum() + (np.array(rings) > 0.8).sum() == 1
+    assert max(*halves, *rings) == style.WIDTHS[1], "the one is the largest, not some other"
     with pytest.raises(ValueError, match=r"phi has shape \(3,\)"):
         plot.edge_weights(GRID, np.ones(3))
 
@@ -160,13 +161,16 @@ def test_pictures_of_records_without_curves_and_networks():
 
 
 def test_pictures_of_a_run_show_the_weights_that_it_tested():
-    experiment = SourceLocalization(models=("polynomial", "ev"), graphs=1, data=1, epochs=1, train_samples=2000)
+    experiment = SourceLocalization(
+        models=("polynomial", "ev"), graphs=1, data=1, epochs=3, train_samples=2000, learning_rate=0.02
+    )
     cell = experiment.cells()[0]
     net, params = experiment.trained("ev", cell)
     made = {Task.of(model, cell): experiment.run(model, cell) for model in experiment.models}
     data = experiment.splits(cell)
     right = 100 * ev.accuracy(net.predict(params, data.x_test), data.y_test)
     assert math.isclose(right, made[Task.of("ev", cell)]["best"], abs_tol=1e-3)
+    assert made[Task.of("ev", cell)]["best"] != made[Task.of("ev", cell)]["last"], "choose others: this sees nothing"
     figures = dict(report.pictures(experiment, rows(experiment, made), made))
     assert list(figures) == ["accuracy", "confusion", "curves", "weights", "responses"]
     assert [ax.get_title() for ax in figures["confusion"].axes] == ["Polynomial", "Edge Variant (EV)"]

@@ -77,7 +77,10 @@ def test_absent_scikit_learn_is_named_at_once(monkeypatch, capsys, tmp_path):
         return real(name, *args, **options)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
-    assert cli.main(["reproduce", "digits", "--out", str(tmp_path / "out")]) == 2
+    assert (
+        cli.main(["reproduce", "digits", "--quick", "--jobs", "1", "--no-pictures", "--out", str(tmp_path / "out")])
+        == 2
+    )
     assert 'pip install "evref[digits]"' in capsys.readouterr().err
 
 
