@@ -15,7 +15,18 @@ from toy_experiment import figures
 
 from evref import cli
 
-CALL = ["reproduce", "source-localization", "--quick", "--models", "polynomial,ev", "--graphs", "8", "--epochs", "8"]
+CALL = [
+    "reproduce",
+    "source-localization",
+    "--quick",
+    "--no-pictures",
+    "--models",
+    "polynomial,ev",
+    "--graphs",
+    "8",
+    "--epochs",
+    "8",
+]
 QUIET = {"DASK_DISTRIBUTED__DASHBOARD__LINK": "", "DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "error"}
 
 

@@ -13,7 +13,18 @@ from toy_experiment import figures
 
 from evref import cli
 
-CALL = ["reproduce", "source-localization", "--quick", "--models", "polynomial,ev", "--graphs", "5", "--epochs", "6"]
+CALL = [
+    "reproduce",
+    "source-localization",
+    "--quick",
+    "--no-pictures",
+    "--models",
+    "polynomial,ev",
+    "--graphs",
+    "5",
+    "--epochs",
+    "6",
+]
 
 
 def start(folder, jobs):
