@@ -58,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
               evref verify --only R1,R3        two readings of the paper
               evref gradcheck edge_variant     the gradients of one filter, parameter by parameter
               evref gradcheck my_module:layer  the gradients of your own object
+              evref bench --quick              how fast, and against what, in under a minute
 
             Set EVREF_BACKEND=numpy to run the reference kernels instead of the compiled ones.""",
         formatter_class=_Help,
@@ -66,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_verify(commands)
     _add_gradcheck(commands)
+    _add_bench(commands)
     return parser
 
 
@@ -246,3 +248,18 @@ def _print_report(target: str, report: Report) -> None:
         )
     else:
         print(f"FAIL {target:16} {report}")
+
+
+# ---- bench ----------------------------------------------------------------------------------------------------------
+def _add_bench(commands: Any) -> None:
+    from .bench import command as bench
+
+    bench.add_arguments(
+        commands.add_parser(
+            "bench",
+            help="time filters and training against other libraries, hold the figures against targets",
+            description=bench.DESCRIPTION,
+            epilog=bench.EPILOG,
+            formatter_class=_Help,
+        )
+    )

@@ -15,7 +15,7 @@ ROOT = Path(ev.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 # Imports flow one way; a room may look at those before it.
-FLOORS = ["checks", "contract", "graph", "kernels", "filters", "learn", "verify", "plot", "cli"]
+FLOORS = ["checks", "contract", "graph", "kernels", "filters", "learn", "verify", "plot", "bench", "cli"]
 
 
 def _imports(path: Path) -> set[str]:

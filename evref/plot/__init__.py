@@ -22,18 +22,22 @@ In a directed graph an arrow j → i shows φ_ij.
 from __future__ import annotations
 
 from .graphs import graph, layout, support
+from .growth import growth
 from .lattice import lattice
 from .recursion import cotangents, states
+from .roofline import roofline
 from .spectra import nullspace_dimensions, transfer
 from .training import history
 
 __all__ = [
     "cotangents",
     "graph",
+    "growth",
     "history",
     "lattice",
     "layout",
     "nullspace_dimensions",
+    "roofline",
     "states",
     "support",
     "transfer",
