@@ -9,7 +9,6 @@ however many there are.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from math import prod
 from types import SimpleNamespace
@@ -23,9 +22,6 @@ from .groups import Groups, one_group
 from .layout import ALIGNMENT, aligned_empty, tile_width
 
 Array = np.ndarray
-
-REUSED_BELOW = 2**26  # bytes of scratch that a thread keeps from call to call: fresh memory costs more than the work
-_kept = threading.local()
 
 
 class Matrix(NamedTuple):
@@ -48,9 +44,9 @@ def shift_forward(
     kernels = _kernels(width, x.dtype)
     matrix = _matrix(graph, x.dtype, False)
     x = compiled._writable(x)
-    y = np.empty((B, F, N), x.dtype)
+    y = aligned_empty((B, F, N), x.dtype)
     states = aligned_empty((-(-B // width), first + len(weights), G, N, width), x.dtype)
-    y_tile = _scratch("y", (1, F, N, width), x.dtype)
+    y_tile = aligned_empty((1, F, N, width), x.dtype)
     coefficients = weights, groups.copied, groups.order
     if _threads(matrix, states, F) == 1:
         kernels.forward_whole(*matrix, *coefficients, x, states, y_tile, y, chebyshev, first)
@@ -76,11 +72,11 @@ def shift_backward(
     kernels = _kernels(width, dtype)
     back = _matrix(graph, dtype, True)
     grad_y = compiled._writable(grad_y)
-    grad_x = np.empty((len(grad_y), G, N), dtype)
-    v_tile, u = _scratch("v", (1, F, N, width), dtype), _scratch("u", (taps, G, N, width), dtype)
+    grad_x = aligned_empty((len(grad_y), G, N), dtype)
+    v_tile, u = aligned_empty((1, F, N, width), dtype), aligned_empty((taps, G, N, width), dtype)
     partial = np.zeros((n_pieces, n_weights), dtype)
     n = _threads(back, saved, 2 * F)
-    totals = _scratch("totals", (n, n_weights, _lanes(width, dtype)), dtype)
+    totals = aligned_empty((n, n_weights, _lanes(width, dtype)), dtype)
     coefficients = weights, groups.copied, groups.order, groups.pieces
     if n == 1:
         kernels.backward_whole(
@@ -166,15 +162,3 @@ def _by_group(weights: Array, groups: Groups | None, n_nodes: int) -> tuple[Arra
     if groups is None:
         weights, groups = weights[..., np.newaxis], one_group(n_nodes)
     return compiled._writable(weights), groups
-
-
-def _scratch(name: str, shape: tuple[int, ...], dtype: np.dtype) -> Array:
-    """Memory that this thread used under this name before, if it is large enough; what it holds is undefined."""
-    n_bytes = prod(shape) * dtype.itemsize
-    if n_bytes > REUSED_BELOW:
-        return aligned_empty(shape, dtype)
-    kept = getattr(_kept, name, None)
-    if kept is None or kept.size < n_bytes:
-        kept = aligned_empty((n_bytes,), np.dtype(np.uint8))
-        setattr(_kept, name, kept)
-    return kept[:n_bytes].view(dtype).reshape(shape)
