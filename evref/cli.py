@@ -60,6 +60,7 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
               evref gradcheck edge_variant     the gradients of one filter, parameter by parameter
               evref gradcheck my_module:layer  the gradients of your own object
               evref reproduce source-localization --quick    the paper's table I, in small
+              evref bench --quick              how fast, and against what, in under a minute
 
             Set EVREF_BACKEND=numpy to run the reference kernels instead of the compiled ones.""",
         formatter_class=_Help,
@@ -70,6 +71,7 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     _add_gradcheck(commands)
     reproduce.add_command(commands, _Help, argv)
     add_authorship(commands, _Help)
+    _add_bench(commands)
     return parser
 
 
@@ -250,3 +252,18 @@ def _print_report(target: str, report: Report) -> None:
         )
     else:
         print(f"FAIL {target:16} {report}")
+
+
+# ---- bench ----------------------------------------------------------------------------------------------------------
+def _add_bench(commands: Any) -> None:
+    from .bench import command as bench
+
+    bench.add_arguments(
+        commands.add_parser(
+            "bench",
+            help="time filters and training against other libraries, hold the figures against targets",
+            description=bench.DESCRIPTION,
+            epilog=bench.EPILOG,
+            formatter_class=_Help,
+        )
+    )

@@ -122,7 +122,9 @@ class Module:
         """`params` as arrays of the right shapes, or an error that names the parameter."""
         if not isinstance(params, Mapping):
             raise TypeError(f"{argument} is {type(params).__name__}; expected a dict of named arrays")
-        shapes = self.parameter_shapes()
+        shapes = self.__dict__.get("_parameter_shapes")
+        if shapes is None:
+            shapes = self.__dict__["_parameter_shapes"] = self.parameter_shapes()
         if params.keys() != shapes.keys():
             raise ValueError(
                 f"{argument} has the names {sorted(params)}; {type(self).__name__} expects {sorted(shapes)}"
@@ -179,8 +181,8 @@ class Module:
         """Output and the tape for `backward`. The output comes in the kind of `x`."""
         params = self._checked_parameters(params, check_finite=check_finite)
         batch = self._as_batch("x", x, check_finite)
-        dtype = np.result_type(batch, *params.values())
-        y, saved = self._forward(_cast(params, dtype), batch.astype(dtype, copy=False))
+        params, dtype = _one_dtype(params, batch.dtype)
+        y, saved = self._forward(params, batch.astype(dtype, copy=False))
         x_shape = np.shape(x)
         y_shape = self._out_shape_for(x_shape, y)
         return y.reshape(y_shape), Tape(self.signature, saved, x_shape, y_shape, dtype, batch.dtype)
@@ -202,7 +204,8 @@ class Module:
         if self.in_shape is not None and len(tape.x_shape) < len(self.in_shape) + 1:
             out_shape = self.out_shape
             grad_y = grad_y.reshape(1, *(grad_y.shape if out_shape is None else out_shape))
-        grads, grad_x = self._backward(_cast(params, tape.dtype), tape.saved, grad_y.astype(tape.dtype, copy=False))
+        cast, _ = _one_dtype(params, tape.dtype)
+        grads, grad_x = self._backward(cast, tape.saved, grad_y.astype(tape.dtype, copy=False))
         grads = {name: grads[name].astype(params[name].dtype, copy=False) for name in params}
         return grads, grad_x.reshape(tape.x_shape).astype(tape.x_dtype, copy=False)
 
@@ -241,6 +244,14 @@ def _described(value: Any) -> str:
         digest = sha256(np.ascontiguousarray(value).tobytes()).hexdigest()[:16]
         return f"<{value.dtype} {value.shape} {digest}>"
     return repr(value)
+
+
+def _one_dtype(params: Parameters, dtype: np.dtype) -> tuple[Parameters, np.dtype]:
+    """The dtype of the computation, and the parameters in it; usually there is nothing to do."""
+    if all(array.dtype == dtype for array in params.values()):
+        return params, dtype
+    dtype = np.result_type(dtype, *params.values())
+    return _cast(params, dtype), dtype
 
 
 def _cast(params: Parameters, dtype: np.dtype) -> Parameters:

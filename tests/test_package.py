@@ -25,6 +25,7 @@ FLOORS = [
     "experiments",
     "verify",
     "plot",
+    "bench",
     "reproduce",
     "cli",
 ]

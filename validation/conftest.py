@@ -8,7 +8,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 collect_ignore_glob = [
-    "benchmark.py",
     "family.py",
     "mutation.py",
     "parity.py",

@@ -7,10 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from .. import checks
+from .. import checks, kernels
 from ..contract import Parameters
 from ..graph import Graph
-from ..kernels import shift_reference as shift
 from .base import Filter
 from .edge_variant import EdgeVariant
 from .newton import newton_embedding
@@ -94,16 +93,19 @@ class Chebyshev(Filter):
         return (self.in_features * (self.order + 1)) ** -0.5
 
     def _apply(self, params: Parameters, x: np.ndarray) -> tuple[np.ndarray, Any]:
-        states = shift.shift_states(self.graph.S, x, self.order, chebyshev=True)
-        return shift.mix(params["theta"], states), states
+        shift = kernels.for_shifts(x.dtype)
+        y, states = shift.shift_forward(self.graph, params["theta"], x, chebyshev=True)
+        return y, (shift, states)  # the adjoint is that of the kernels that went forward
 
     def _apply_backward(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> tuple[Parameters, np.ndarray]:
-        grad_theta, grad_states = shift.mix_adjoint(params["theta"], saved, grad_y)
-        return {"theta": grad_theta}, shift.shift_states_adjoint(self.graph.S, grad_states, chebyshev=True)
+        shift, states = saved
+        grad_theta, grad_x = shift.shift_backward(self.graph, params["theta"], states, grad_y, chebyshev=True)
+        return {"theta": grad_theta}, grad_x
 
     def _apply_jvp(self, params: Parameters, x: np.ndarray, dparams: Parameters, dx: np.ndarray) -> np.ndarray:
-        states, dstates = (shift.shift_states(self.graph.S, signal, self.order, chebyshev=True) for signal in (x, dx))
-        return shift.mix(dparams["theta"], states) + shift.mix(params["theta"], dstates)
+        shift = kernels.for_shifts(x.dtype)
+        pairs = (dparams["theta"], x), (params["theta"], dx)
+        return sum(shift.shift_forward(self.graph, theta, signal, chebyshev=True)[0] for theta, signal in pairs)
 
     def matrix(self, params: Mapping[str, Any]) -> np.ndarray:
         """H_fg = sum_k theta_k,fg T_k(S), the T_k from their monomial coefficients and not from the recursion."""

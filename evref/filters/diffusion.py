@@ -92,16 +92,16 @@ class DCNN(Filter):
         return 1.0
 
     def _apply(self, params: Parameters, x: np.ndarray) -> tuple[np.ndarray, Any]:
-        states = shift.shift_states(self.graph.S, x, self.order)  # (K + 1, G, N, batch)
+        states = shift.shift_states(self.graph, x, self.order)  # (K + 1, G, N, batch)
         return self._flat(params["weight"], states), states
 
     def _apply_backward(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> tuple[Parameters, np.ndarray]:
         v = grad_y.transpose(1, 2, 0).reshape(saved.shape)
         grad_weight = np.einsum("hgib,hgib->hg", v, saved)
-        return {"weight": grad_weight}, shift.shift_states_adjoint(self.graph.S, params["weight"][..., None, None] * v)
+        return {"weight": grad_weight}, shift.shift_states_adjoint(self.graph, params["weight"][..., None, None] * v)
 
     def _apply_jvp(self, params: Parameters, x: np.ndarray, dparams: Parameters, dx: np.ndarray) -> np.ndarray:
-        states, dstates = (shift.shift_states(self.graph.S, signal, self.order) for signal in (x, dx))
+        states, dstates = (shift.shift_states(self.graph, signal, self.order) for signal in (x, dx))
         return self._flat(dparams["weight"], states) + self._flat(params["weight"], dstates)
 
     def _flat(self, weight: np.ndarray, states: np.ndarray) -> np.ndarray:

@@ -83,16 +83,17 @@ class PolynomialAndEdges(Filter):
 
     def _apply(self, params: Parameters, x: np.ndarray) -> tuple[np.ndarray, Any]:
         y, states = self._polynomial._apply({"phi": params["poly"]}, x)
-        saved = None
+        saved = own_x = None
         if self._part is not None:
             part_y, saved = self._part._apply(self._on_the_part(params, self._part), x)
             y += part_y
         if self._diagonal_nodes is not None and not self._chained:
             y += np.einsum("fgn,bgn->bfn", self._diagonal(params), x)
-        return y, (states, saved)
+            own_x = x.copy()
+        return y, (states, saved, own_x)
 
     def _apply_backward(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> tuple[Parameters, np.ndarray]:
-        states, part_saved = saved
+        states, part_saved, x = saved
         poly_grads, grad_x = self._polynomial._apply_backward({"phi": params["poly"]}, states, grad_y)
         grads = {"poly": poly_grads["phi"], "phi": np.zeros_like(params["phi"])}
         if self._diagonal_nodes is not None:
@@ -106,7 +107,7 @@ class PolynomialAndEdges(Filter):
             if self._chained:
                 grads["phi0"] = part_grads["phi0"][..., self._diagonal_nodes]
         if self._diagonal_nodes is not None and not self._chained:
-            grads["phi0"] = np.einsum("bfn,gnb->fgn", grad_y, states[0])[..., self._diagonal_nodes]
+            grads["phi0"] = np.einsum("bfn,bgn->fgn", grad_y, x)[..., self._diagonal_nodes]
             grad_x += np.einsum("fgn,bfn->bgn", self._diagonal(params), grad_y)
         return grads, grad_x
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from .. import checks
+from .. import checks, kernels
 from ..contract import NotRepresentable, Parameters
 from ..graph import Graph, selection
-from ..kernels.shift_reference import shifted
+from ..kernels.groups import group_nodes
 from .base import Filter
 from .edge_variant import EdgeVariant
 from .newton import spectral_bound
@@ -96,6 +95,7 @@ class NodeVariant(Filter):
                 "one (a single node gives the polynomial filter, None every node its own coefficients)"
             )
         self._copied = selection.nearest_privileged(graph, self.nodes)  # (N,) place in `nodes`
+        self._groups = group_nodes(self._copied, self.nodes.size)
 
     @property
     def reach(self) -> int:
@@ -108,41 +108,20 @@ class NodeVariant(Filter):
         """1 / sqrt(G (K + 1) |B|), the authors' choice."""
         return (self.in_features * (self.order + 1) * self.nodes.size) ** -0.5
 
-    def _shifted(self, x: np.ndarray) -> list[np.ndarray]:
-        """x, S x, ..., S^K x, each (batch, features, nodes) and new."""
-        S = self.graph.S.astype(x.dtype)
-        states = [x.copy()]
-        for _ in range(self.order):
-            states.append(shifted(S, states[-1]))
-        return states
-
     def _apply(self, params: Parameters, x: np.ndarray) -> tuple[np.ndarray, Any]:
-        states = self._shifted(x)
-        return self._weighted(params["phi"], states), states
-
-    def _weighted(self, phi: np.ndarray, states: list[np.ndarray]) -> np.ndarray:
-        y = np.zeros((len(states[0]), self.out_features, self.graph.n_nodes), states[0].dtype)
-        for phi_k, z in zip(phi, states, strict=True):
-            y += np.einsum("fgn,bgn->bfn", phi_k[..., self._copied], z)
-        return y
+        shift = kernels.for_shifts(x.dtype)
+        y, states = shift.shift_forward(self.graph, params["phi"], x, groups=self._groups)
+        return y, (shift, states)  # the adjoint is that of the kernels that went forward
 
     def _apply_backward(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> tuple[Parameters, np.ndarray]:
-        N = self.graph.n_nodes
-        copies = sparse.csr_array(  # C_B^T: adds up what the nodes of a group ask for
-            (np.ones(N, grad_y.dtype), (self._copied, np.arange(N))), shape=(self.nodes.size, N)
-        )
-        backwards = self.graph.S.astype(grad_y.dtype).T.tocsr()
-        grad_phi = np.empty_like(params["phi"])
-        grad_x = np.zeros_like(saved[0])
-        for k in range(self.order, -1, -1):
-            grad_phi[k] = shifted(copies, np.einsum("bfn,bgn->fgn", grad_y, saved[k]))
-            grad_x = shifted(backwards, grad_x) if k < self.order else grad_x
-            grad_x += np.einsum("fgn,bfn->bgn", params["phi"][k][..., self._copied], grad_y)
+        shift, states = saved
+        grad_phi, grad_x = shift.shift_backward(self.graph, params["phi"], states, grad_y, groups=self._groups)
         return {"phi": grad_phi}, grad_x
 
     def _apply_jvp(self, params: Parameters, x: np.ndarray, dparams: Parameters, dx: np.ndarray) -> np.ndarray:
-        dy = self._weighted(dparams["phi"], self._shifted(x))
-        return dy + self._weighted(params["phi"], self._shifted(dx))
+        shift = kernels.for_shifts(x.dtype)
+        pairs = (dparams["phi"], x), (params["phi"], dx)
+        return sum(shift.shift_forward(self.graph, phi, signal, groups=self._groups)[0] for phi, signal in pairs)
 
     def matrix(self, params: Mapping[str, Any]) -> np.ndarray:
         """H_fg = sum_k diag(C_B phi^(k)_fg) S^k, with dense matrices."""

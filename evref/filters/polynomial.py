@@ -7,11 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from .. import checks
+from .. import checks, kernels
 from ..contract import Parameters
 from ..graph import Graph
 from ..graph.fourier import NotDiagonalizable, fourier_basis
-from ..kernels import shift_reference as shift
 from .base import Filter
 from .edge_variant import EdgeVariant
 from .newton import newton_embedding
@@ -95,16 +94,19 @@ class Polynomial(Filter):
         return (self.in_features * (self.order + 1)) ** -0.5
 
     def _apply(self, params: Parameters, x: np.ndarray) -> tuple[np.ndarray, Any]:
-        states = shift.shift_states(self.graph.S, x, self.order)
-        return shift.mix(params["phi"], states), states
+        shift = kernels.for_shifts(x.dtype)
+        y, states = shift.shift_forward(self.graph, params["phi"], x)
+        return y, (shift, states)  # the adjoint is that of the kernels that went forward
 
     def _apply_backward(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> tuple[Parameters, np.ndarray]:
-        grad_phi, grad_states = shift.mix_adjoint(params["phi"], saved, grad_y)
-        return {"phi": grad_phi}, shift.shift_states_adjoint(self.graph.S, grad_states)
+        shift, states = saved
+        grad_phi, grad_x = shift.shift_backward(self.graph, params["phi"], states, grad_y)
+        return {"phi": grad_phi}, grad_x
 
     def _apply_jvp(self, params: Parameters, x: np.ndarray, dparams: Parameters, dx: np.ndarray) -> np.ndarray:
-        states, dstates = (shift.shift_states(self.graph.S, signal, self.order) for signal in (x, dx))
-        return shift.mix(dparams["phi"], states) + shift.mix(params["phi"], dstates)
+        shift = kernels.for_shifts(x.dtype)
+        pairs = (dparams["phi"], x), (params["phi"], dx)
+        return sum(shift.shift_forward(self.graph, phi, signal)[0] for phi, signal in pairs)
 
     def matrix(self, params: Mapping[str, Any]) -> np.ndarray:
         """H_fg = sum_k phi_k,fg S^k, straight from the equation."""
@@ -228,17 +230,19 @@ class GCN(Filter):
         return self.in_features**-0.5
 
     def _apply(self, params: Parameters, x: np.ndarray) -> tuple[np.ndarray, Any]:
-        shifted = shift.shift_states(self.graph.S, x, 1)[1:]  # (1, G, N, batch)
-        return shift.mix(params["theta"][None], shifted), shifted
+        shift = kernels.for_shifts(x.dtype)
+        y, states = shift.shift_forward(self.graph, params["theta"][None], x, first=1)
+        return y, (shift, states)
 
     def _apply_backward(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> tuple[Parameters, np.ndarray]:
-        grad_theta, grad_shifted = shift.mix_adjoint(params["theta"][None], saved, grad_y)
-        grad_states = np.concatenate([np.zeros_like(grad_shifted), grad_shifted])  # nothing comes from w^(0)
-        return {"theta": grad_theta[0]}, shift.shift_states_adjoint(self.graph.S, grad_states)
+        shift, states = saved
+        grad_theta, grad_x = shift.shift_backward(self.graph, params["theta"][None], states, grad_y, first=1)
+        return {"theta": grad_theta[0]}, grad_x
 
     def _apply_jvp(self, params: Parameters, x: np.ndarray, dparams: Parameters, dx: np.ndarray) -> np.ndarray:
-        shifted, dshifted = (shift.shift_states(self.graph.S, signal, 1)[1:] for signal in (x, dx))
-        return shift.mix(dparams["theta"][None], shifted) + shift.mix(params["theta"][None], dshifted)
+        shift = kernels.for_shifts(x.dtype)
+        pairs = (dparams["theta"], x), (params["theta"], dx)
+        return sum(shift.shift_forward(self.graph, theta[None], signal, first=1)[0] for theta, signal in pairs)
 
     def matrix(self, params: Mapping[str, Any]) -> np.ndarray:
         params = self._checked_parameters(params)

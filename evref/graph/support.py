@@ -220,6 +220,11 @@ class Graph:
         """Sixteen hex digits that name the entries of S; with `fingerprint` they name the graph."""
         return hashlib.sha256(self.S.data.astype("<f8", copy=False).tobytes()).hexdigest()[:16]
 
+    @cached_property
+    def _shift_arrays(self) -> dict[Any, Any]:
+        """Copies of S and its transpose as the compiled kernels take them, filled when first asked for."""
+        return {}
+
     def __repr__(self) -> str:
         loops = f", {self.n_self_loops} self-loops" if self.n_self_loops else ""
         kind = "undirected" if self.is_symmetric else "directed"

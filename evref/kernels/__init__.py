@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from contextvars import ContextVar
 from importlib import import_module
 from types import ModuleType
+
+import numpy as np
 
 from .. import checks
 from .settings import Setting
 from .threads import n_threads, use_threads
 
-__all__ = ["BACKENDS", "backend", "current", "n_threads", "use_backend", "use_threads"]
+__all__ = ["BACKENDS", "backend", "current", "for_shifts", "n_threads", "use_backend", "use_threads"]
 
 BACKENDS = {"numba": "compiled", "numpy": "reference"}
 
@@ -50,15 +53,26 @@ def backend() -> str:
     return "numpy" if _numba_broken else name
 
 
-def current() -> ModuleType:
+def for_shifts(dtype: np.dtype) -> ModuleType:
+    """The kernels in force for filters of one shift S; complex numbers, which `compiled` lacks, go to the reference."""
+    return current("shift_") if dtype.kind == "f" else _module("shift_reference")
+
+
+def current(family: str = "") -> ModuleType:
     """The module of kernels in force; the reference kernels, with one log line, where numba will not import."""
     global _numba_broken
     name = backend()
     if name == "numba":
         try:
-            return import_module(".compiled", __name__)
+            return _module(f"{family}compiled")
         except Exception as error:  # absent, or broken against this NumPy: any exception will do as a reason
             _numba_broken = True
             _log.warning("numba cannot be used (%s); evref falls back to its NumPy kernels", error)
             name = "numpy"
-    return import_module("." + BACKENDS[name], __name__)
+    return _module(family + BACKENDS[name])
+
+
+def _module(name: str) -> ModuleType:
+    """import_module, but a module that is there already costs a look into a dict: this runs in every pass."""
+    full = f"{__name__}.{name}"
+    return sys.modules.get(full) or import_module(full)

@@ -7,8 +7,10 @@ registers (one is needed for the neighbour's row, so that eight fit the sixteen 
 
 from __future__ import annotations
 
+import threading
 from functools import cache
 from math import prod
+from sys import getrefcount
 
 import numpy as np
 
@@ -18,22 +20,70 @@ PARTS = (1, 2, 4, 7)  # registers in a row; few choices, because each width is c
 
 @cache
 def tile_width(batch: int, dtype: np.dtype) -> int:
-    """Samples in a row: 1 for a single sample, else the choice that needs the least work.
+    """Samples in a row: the next power of two for a few samples, else the choice that needs the least work.
 
     An entry of Phi costs one multiply-add per register and, whatever the width, about two more for its bookkeeping.
     """
-    if batch <= 1:
-        return 1
     lanes = ALIGNMENT // dtype.itemsize
+    if batch <= lanes:  # part of a register: on large graphs zeros would cost as much memory as numbers
+        return 1 << max(batch - 1, 0).bit_length()
     return lanes * min(PARTS, key=lambda parts: -(-batch // (lanes * parts)) * (parts + 2))
 
 
+POOLED_BYTES = 2**25  # of one block; larger arrays come from the system each time
+POOL_BYTES = 2**27  # of all blocks of a thread
+
+
+class Pool(threading.local):
+    """Blocks of memory that come back when no array lives in them any more.
+
+    Fresh memory costs the system about as long to provide as the kernels need to fill it, and a step of training asks
+    for the same sizes each time. A block is free when nothing but the pool refers to it: NumPy arrays refer to the
+    block they live in, so an output or a tape that somebody still holds is never handed out again. Each thread has its
+    own pool.
+    """
+
+    def __init__(self) -> None:
+        self.blocks: dict[int, list[tuple[np.ndarray, int]]] = {}  # size: blocks and where their cache lines begin
+        self.n_bytes = 0
+
+    def take(self, n_bytes: int) -> tuple[np.ndarray, int]:
+        same_size = self.blocks.get(n_bytes, ())
+        for block, start in same_size:
+            if getrefcount(block) == _UNUSED:
+                return block, start
+        block, start = _fresh(n_bytes)
+        if n_bytes <= POOLED_BYTES:
+            if self.n_bytes + n_bytes > POOL_BYTES:
+                self.blocks, self.n_bytes = {}, 0
+            self.blocks.setdefault(n_bytes, []).append((block, start))
+            self.n_bytes += n_bytes
+        return block, start
+
+
+_UNUSED = 3  # references: the pool's, the loop's, getrefcount's own
+_pool = Pool()
+
+
+def _fresh(n_bytes: int) -> tuple[np.ndarray, int]:
+    block = np.empty(n_bytes + ALIGNMENT, np.uint8)
+    return block, -block.__array_interface__["data"][0] % ALIGNMENT
+
+
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """np.empty whose first byte sits on a cache line."""
+    """np.empty whose first byte sits on a cache line, in memory that was used before if there is any."""
     n_bytes = prod(shape) * dtype.itemsize
-    raw = np.empty(n_bytes + ALIGNMENT, np.uint8)
-    start = -raw.__array_interface__["data"][0] % ALIGNMENT
-    return raw[start : start + n_bytes].view(dtype).reshape(shape)
+    block, start = _pool.take(n_bytes)
+    return block[start : start + n_bytes].view(dtype).reshape(shape)
+
+
+def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """np.zeros likewise; what is too large for the pool is zero when the system hands it over."""
+    if prod(shape) * dtype.itemsize > POOLED_BYTES:
+        return np.zeros(shape, dtype)
+    array = aligned_empty(shape, dtype)
+    array.fill(0)
+    return array
 
 
 def empty_tiles(batch: int, features: int, nodes: int, dtype: np.dtype) -> np.ndarray:

@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-from .vectors import SOURCE, add, dot, load, scale_add, store, zeros
+from .vectors import SOURCE, add, dot, load, scale_add, store, turn, zeros
 
 inlined = register_jitable(inline="always")
 
@@ -85,18 +85,19 @@ def adjoint_columns(column_indptr, row_indices, transpose, phi, lam, w, seed, se
 
 
 @inlined
-def adjoint_rows(indptr, indices, phi, lam, w, seed, seeded, out, grad_phi, zero):
-    """adjoint_columns, all columns, the other way round: rows send to their neighbours.
+def adjoint_rows(starts, stops, indices, phi, lam, w, seed, seeded, out, grad_phi, zero, lo, hi):
+    """adjoint_columns the other way round: rows send to their neighbours.
 
-    For short rows: phi and grad_phi are then walked in order, and only `out`, which is small, at random.
-    Rows come in rising order, as the entries of a column do, so that every sum has the same terms in the same order
-    and the same bits.
+    For short rows: phi and grad_phi are then walked in order, and only states, which are small, at random. The entries
+    starts[i]..stops[i]-1 of row i are those with columns in lo..hi-1: a thread owns these columns and looks at every
+    row. Rows come in rising order, as the entries of a column do, so that every sum has the same terms in the same
+    order and the same bits, however many threads there are.
     """
-    for j in range(out.shape[0]):
+    for j in range(lo, hi):
         store(out, j, load(seed, j, zero) if seeded else zero)
     for i in range(lam.shape[0]):
         li = load(lam, i, zero)
-        for p in range(indptr[i], indptr[i + 1]):
+        for p in range(starts[i], stops[i]):
             j = indices[p]
             store(out, j, scale_add(phi[p], li, load(out, j, zero)))
             grad_phi[p] += dot(li, load(w, j, zero))
@@ -128,7 +129,140 @@ def clear_rows(y, zero, lo, hi):
         store(y, i, zero)
 
 
-NARROW = 16  # samples in a row up to which one thread sends along rows instead of several gathering along columns
+BLOCK = 8  # numbers on the side of a square that is turned in registers
+
+
+@inlined
+def turn_blocks(source, first, stride, target, start, step, rows, columns):
+    """All whole blocks of a rows x columns matrix, transposed."""
+    for r in range(0, rows, BLOCK):
+        for c in range(0, columns, BLOCK):
+            turn(source, first + r * stride + c, stride, target, start + c * step + r, step, BLOCK)
+
+
+@inlined
+def pack_rows(x, tiles, lo, hi):
+    """(batch, feature, node) to (tile, feature, node, width) for the nodes lo..hi-1, zeros past the batch"""
+    T, G, N, width = tiles.shape
+    for t in range(T):
+        first = t * width
+        full = min(width, x.shape[0] - first)
+        samples = full // BLOCK * BLOCK  # in whole blocks; numbers at the edges go one by one
+        nodes = (hi - lo) // BLOCK * BLOCK
+        for g in range(G):
+            turn_blocks(
+                x, (first * G + g) * N + lo, G * N, tiles, ((t * G + g) * N + lo) * width, width, samples, nodes
+            )
+            for i in range(lo, hi):
+                for s in range(samples if i < lo + nodes else 0, full):
+                    tiles[t, g, i, s] = x[first + s, g, i]
+                for s in range(full, width):
+                    tiles[t, g, i, s] = 0
+
+
+@inlined
+def unpack_rows(tiles, x, lo, hi):
+    """The way back"""
+    T, G, N, width = tiles.shape
+    for t in range(T):
+        first = t * width
+        full = min(width, x.shape[0] - first)
+        samples = full // BLOCK * BLOCK
+        nodes = (hi - lo) // BLOCK * BLOCK
+        for g in range(G):
+            turn_blocks(
+                tiles, ((t * G + g) * N + lo) * width, width, x, (first * G + g) * N + lo, G * N, nodes, samples
+            )
+            for i in range(lo, hi):
+                for s in range(samples if i < lo + nodes else 0, full):
+                    x[first + s, g, i] = tiles[t, g, i, s]
+
+
+def pack(x, tiles, lo, hi):
+    pack_rows(x, tiles, lo, hi)
+
+
+def unpack(tiles, x, lo, hi):
+    unpack_rows(tiles, x, lo, hi)
+
+
+NARROW = 16  # samples in a row up to which rows send to their neighbours instead of gathering along columns
+
+
+@inlined
+def forward_filters(indptr, indices, phi, phi0, x, y, states, scratch, zero, lo, hi):
+    """y[t, f] = sum_g sum_k w^(k)_fg for the tasks (t, f) = divmod(task, F); scratch: two states.
+
+    states[t, f, g] receives what the adjoint needs, w^(1)..w^(K-1) and, if there is a Phi^(0), before them w^(0),
+    unless it is empty.
+    """
+    K, F, G, _ = phi.shape
+    N = x.shape[2]
+    has0 = phi0.shape[0] > 0
+    kept = states.shape[3] > 0
+    for task in range(lo, hi):
+        t = task // F
+        f = task % F
+        clear_rows(y[t, f], zero, 0, N)
+        for g in range(G):
+            w = x[t, g]
+            if has0:
+                w = states[t, f, g, 0] if kept else scratch[0]
+                scale_rows(phi0[f, g], x[t, g], w, y[t, f], zero, 0, N)
+            for k in range(K):
+                out = states[t, f, g, k + has0] if kept and k + 1 < K else scratch[(k + 1) % 2]
+                gather_rows(indptr, indices, phi[k, f, g], w, out, y[t, f], zero, k + 1 < K, 0, N)
+                w = out
+
+
+@inlined
+def backward_filters(
+    indptr, indices, column_indptr, row_indices, transpose,
+    phi, phi0, x, states, grad_y, grad_phi, grad_phi0, grad_x, by_pair, narrow, scratch, zero, lo, hi,
+):  # fmt: skip
+    """Adjoint of forward_filters. A task is an input feature g or, `by_pair`, a filter (f, g) = divmod(task, G).
+
+    It owns grad_phi[:, f, g] and grad_x[:, task], adds to both; scratch: two cotangents, then, where forward kept no
+    states, K states w^(0)..w^(K-1) (the first only if there is a Phi^(0)).
+    """
+    K, F, G, _ = phi.shape
+    T, _, N, _ = x.shape
+    has0 = phi0.shape[0] > 0
+    kept = states.shape[3] > 0
+    for task in range(lo, hi):
+        g = task % G
+        first_f = task // G if by_pair else 0
+        last_f = first_f + 1 if by_pair else F
+        for t in range(T):
+            for f in range(first_f, last_f):
+                if not kept:
+                    if has0:
+                        for i in range(N):
+                            store(scratch[2], i, scale_add(phi0[f, g, i], load(x[t, g], i, zero), zero))
+                    for k in range(K - 1):
+                        w = x[t, g] if k == 0 and not has0 else scratch[2 + k]
+                        gather_rows_quiet(indptr, indices, phi[k, f, g], w, scratch[3 + k], zero, 0, N)
+                lam = grad_y[t, f]
+                for k in range(K - 1, -1, -1):
+                    w = x[t, g]
+                    if k > 0 or has0:
+                        w = states[t, f, g, k - 1 + has0] if kept else scratch[2 + k]
+                    out = scratch[k % 2]
+                    if narrow:
+                        adjoint_rows(
+                            indptr[:-1], indptr[1:], indices, phi[k, f, g], lam, w,
+                            grad_y[t, f], k > 0 or has0, out, grad_phi[k, f, g], zero, 0, N,
+                        )  # fmt: skip
+                    else:
+                        adjoint_columns(
+                            column_indptr, row_indices, transpose, phi[k, f, g], lam, w,
+                            grad_y[t, f], k > 0 or has0, out, grad_phi[k, f, g], zero, 0, N,
+                        )  # fmt: skip
+                    lam = out
+                if has0:
+                    adjoint_scale_rows(phi0[f, g], lam, x[t, g], grad_phi0[f, g], grad_x[t, task], zero, 0, N)
+                else:
+                    add_rows(lam, grad_x[t, task], zero, 0, N)
 
 
 def _build(width, source, jit):
@@ -137,24 +271,17 @@ def _build(width, source, jit):
     narrow = width <= NARROW
 
     @jit
-    def forward_tasks(indptr, indices, phi, phi0, x, y, scratch, lo, hi):
-        """y[t, f] = sum_g sum_k w^(k)_fg for the tasks (t, f) = divmod(task, F); scratch: two states."""
-        zero = zeros(x, width, source)
-        K, F, G, _ = phi.shape
-        N = x.shape[2]
-        for task in range(lo, hi):
-            t = task // F
-            f = task % F
-            clear_rows(y[t, f], zero, 0, N)
-            for g in range(G):
-                w = x[t, g]
-                if phi0.shape[0] > 0:
-                    scale_rows(phi0[f, g], w, scratch[0], y[t, f], zero, 0, N)
-                    w = scratch[0]
-                for k in range(K):
-                    out = scratch[(k + 1) % 2]
-                    gather_rows(indptr, indices, phi[k, f, g], w, out, y[t, f], zero, k + 1 < K, 0, N)
-                    w = out
+    def forward_tasks(indptr, indices, phi, phi0, x, y, states, scratch, lo, hi):
+        """Some of the tasks; signals are tiles."""
+        forward_filters(indptr, indices, phi, phi0, x, y, states, scratch, zeros(x, width, source), lo, hi)
+
+    @jit
+    def forward_whole(indptr, indices, phi, phi0, x, tiles, states, y_tiles, y, scratch):
+        """All of them, from x and to y as the user has them: one call, because calls cost as much as small graphs."""
+        pack_rows(x, tiles, 0, x.shape[2])
+        tasks = tiles.shape[0] * phi.shape[1]
+        forward_filters(indptr, indices, phi, phi0, tiles, y_tiles, states, scratch, zeros(x, width, source), 0, tasks)
+        unpack_rows(y_tiles, y, 0, x.shape[2])
 
     @jit
     def tangent_tasks(indptr, indices, phi, phi0, x, dphi, dphi0, dx, dy, scratch, lo, hi):
@@ -190,48 +317,29 @@ def _build(width, source, jit):
     @jit
     def backward_tasks(
         indptr, indices, column_indptr, row_indices, transpose,
-        phi, phi0, x, grad_y, grad_phi, grad_phi0, grad_x, by_pair, scratch, lo, hi,
+        phi, phi0, x, states, grad_y, grad_phi, grad_phi0, grad_x, by_pair, scratch, lo, hi,
     ):  # fmt: skip
-        """Adjoint of forward_tasks. A task is an input feature g or, `by_pair`, a filter (f, g) = divmod(task, G).
+        backward_filters(
+            indptr, indices, column_indptr, row_indices, transpose, phi, phi0, x, states, grad_y,
+            grad_phi, grad_phi0, grad_x, by_pair, narrow, scratch, zeros(x, width, source), lo, hi,
+        )  # fmt: skip
 
-        It owns grad_phi[:, f, g] and grad_x[:, task], adds to both; scratch: K states w^(0)..w^(K-1) (the first only
-        if there is a Phi^(0)), then two cotangents.
-        """
-        zero = zeros(x, width, source)
-        K, F, G, _ = phi.shape
-        T, _, N, _ = x.shape
-        has0 = phi0.shape[0] > 0
-        for task in range(lo, hi):
-            g = task % G
-            first_f = task // G if by_pair else 0
-            last_f = first_f + 1 if by_pair else F
-            for t in range(T):
-                for f in range(first_f, last_f):
-                    if has0:
-                        for i in range(N):
-                            store(scratch[0], i, scale_add(phi0[f, g, i], load(x[t, g], i, zero), zero))
-                    for k in range(K - 1):
-                        w = x[t, g] if k == 0 and not has0 else scratch[k]
-                        gather_rows_quiet(indptr, indices, phi[k, f, g], w, scratch[k + 1], zero, 0, N)
-                    lam = grad_y[t, f]
-                    for k in range(K - 1, -1, -1):
-                        w = x[t, g] if k == 0 and not has0 else scratch[k]
-                        out = scratch[K + k % 2]
-                        if narrow:
-                            adjoint_rows(
-                                indptr, indices, phi[k, f, g], lam, w,
-                                grad_y[t, f], k > 0 or has0, out, grad_phi[k, f, g], zero,
-                            )  # fmt: skip
-                        else:
-                            adjoint_columns(
-                                column_indptr, row_indices, transpose, phi[k, f, g], lam, w,
-                                grad_y[t, f], k > 0 or has0, out, grad_phi[k, f, g], zero, 0, N,
-                            )  # fmt: skip
-                        lam = out
-                    if has0:
-                        adjoint_scale_rows(phi0[f, g], lam, x[t, g], grad_phi0[f, g], grad_x[t, task], zero, 0, N)
-                    else:
-                        add_rows(lam, grad_x[t, task], zero, 0, N)
+    @jit
+    def backward_whole(
+        indptr, indices, column_indptr, row_indices, transpose,
+        phi, phi0, tiles, states, grad_y, lam, grad_phi, grad_phi0, grad_tiles, grad_x, scratch,
+    ):  # fmt: skip
+        zero = zeros(tiles, width, source)
+        T, G, N, _ = tiles.shape
+        pack_rows(grad_y, lam, 0, N)
+        for t in range(T):
+            for g in range(G):
+                clear_rows(grad_tiles[t, g], zero, 0, N)
+        backward_filters(
+            indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, lam,
+            grad_phi, grad_phi0, grad_tiles, False, narrow, scratch, zero, 0, G,
+        )  # fmt: skip
+        unpack_rows(grad_tiles, grad_x, 0, N)
 
     @jit
     def scale_step(diagonal, x, out, y, lo, hi):
@@ -262,13 +370,15 @@ def _build(width, source, jit):
         )  # fmt: skip
 
     @jit
-    def backward_step_rows(indptr, indices, phi, lam, w, seed, seeded, out, grad_phi):
-        adjoint_rows(indptr, indices, phi, lam, w, seed, seeded, out, grad_phi, zeros(w, width, source))
+    def backward_step_rows(starts, stops, indices, phi, lam, w, seed, seeded, out, grad_phi, lo, hi):
+        adjoint_rows(starts, stops, indices, phi, lam, w, seed, seeded, out, grad_phi, zeros(w, width, source), lo, hi)
 
     return SimpleNamespace(
         narrow=narrow,
         backward_step_rows=backward_step_rows,
         forward_tasks=forward_tasks,
+        forward_whole=forward_whole,
+        backward_whole=backward_whole,
         tangent_tasks=tangent_tasks,
         backward_tasks=backward_tasks,
         scale_step=scale_step,
@@ -278,30 +388,6 @@ def _build(width, source, jit):
         adjoint_scale_step=adjoint_scale_step,
         add_step=add_step,
     )
-
-
-def pack(x, tiles, lo, hi):
-    """(batch, feature, node) to (tile, feature, node, width) for the nodes lo..hi-1, zeros past the batch"""
-    for t in range(tiles.shape[0]):
-        first = t * tiles.shape[3]
-        full = min(tiles.shape[3], x.shape[0] - first)
-        for g in range(tiles.shape[1]):
-            for i in range(lo, hi):
-                for s in range(full):
-                    tiles[t, g, i, s] = x[first + s, g, i]
-                for s in range(full, tiles.shape[3]):
-                    tiles[t, g, i, s] = 0
-
-
-def unpack(tiles, x, lo, hi):
-    """The way back"""
-    for t in range(tiles.shape[0]):
-        first = t * tiles.shape[3]
-        full = min(tiles.shape[3], x.shape[0] - first)
-        for g in range(tiles.shape[1]):
-            for i in range(lo, hi):
-                for s in range(full):
-                    x[first + s, g, i] = tiles[t, g, i, s]
 
 
 def compiled(function: Any) -> Any:
@@ -319,13 +405,15 @@ def kernels_for(width: int) -> SimpleNamespace:
     return _build(width, SOURCE, compiled)
 
 
-def adam(param, grad, m, v, new_param, new_m, new_v, beta1, rest1, beta2, rest2, epsilon, size, root):
-    """One pass over memory instead of NumPy's dozen; the operations and their order are the reference twin's."""
+def adam(param, grad, m, v, new, beta1, rest1, beta2, rest2, epsilon, size, root):
+    """new: parameters, m, v.  One pass over memory instead of NumPy's dozen; the order is the reference twin's."""
     for i in range(param.size):
         g = grad[i]
-        new_m[i] = beta1 * m[i] + rest1 * g
-        new_v[i] = beta2 * v[i] + rest2 * g * g
-        new_param[i] = param[i] - size * new_m[i] / (sqrt(new_v[i]) / root + epsilon)
+        new_m = beta1 * m[i] + rest1 * g
+        new_v = beta2 * v[i] + rest2 * g * g
+        new[0, i] = param[i] - size * new_m / (sqrt(new_v) / root + epsilon)
+        new[1, i] = new_m
+        new[2, i] = new_v
 
 
 def ranks(indptr, indices, x, is_max, low, high):

@@ -79,7 +79,7 @@ class ReLU(Pointwise):
     def _value_and_derivative(self, x: Array) -> tuple[Array, Array]:
         keep = ~(x.real <= 0)  # not `x > 0`: a NaN must come out as a NaN
         y = np.where(keep, x, 0) if np.iscomplexobj(x) else np.maximum(x, 0)  # the same; the latter ten times faster
-        return y, keep.astype(x.dtype)
+        return y, keep
 
 
 class LeakyReLU(Pointwise):

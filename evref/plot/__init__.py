@@ -22,9 +22,11 @@ In a directed graph an arrow j → i shows φ_ij.
 from __future__ import annotations
 
 from .graphs import graph, layout, support
+from .growth import growth
 from .lattice import lattice
 from .recursion import cotangents, states
 from .results import accuracy_table, confusion_matrix, edge_weights, responses, training_curves
+from .roofline import roofline
 from .spectra import nullspace_dimensions, transfer
 from .training import history
 
@@ -34,11 +36,13 @@ __all__ = [
     "cotangents",
     "edge_weights",
     "graph",
+    "growth",
     "history",
     "lattice",
     "layout",
     "nullspace_dimensions",
     "responses",
+    "roofline",
     "states",
     "support",
     "training_curves",

@@ -6,6 +6,7 @@ place of the real one. A fault that no longer applies, because the source change
 
 from __future__ import annotations
 
+import itertools
 import sys
 from types import ModuleType
 
@@ -14,7 +15,7 @@ import pytest
 from strategies import close, lively, normal, random_graph
 
 import evref as ev
-from evref.kernels import loops, reference
+from evref.kernels import compiled, loops, reference
 
 GRAPH = random_graph(11, 6, directed=True, density=0.5)
 FILTERS = [ev.EdgeVariant(GRAPH, 3, 2, 2, zeroth=zeroth) for zeroth in ("none", "diagonal")]
@@ -85,12 +86,15 @@ def test_faults_in_the_reference_are_caught(monkeypatch, what, old, new, rung):
 LOOP_FAULTS = [
     ("self instead of neighbour", "load(w, indices[p], zero), row)", "load(w, i, zero), row)"),
     ("sum not carried on", "load(w, indices[p], zero), row)", "load(w, indices[p], zero), zero)"),
-    ("state overwritten", "out = scratch[(k + 1) % 2]", "out = scratch[k % 2]"),
+    ("state overwritten", "else scratch[(k + 1) % 2]", "else scratch[k % 2]"),
+    ("kept state of another step", "states[t, f, g, k - 1 + has0] if kept", "states[t, f, g, 0] if kept"),
+    ("edges of blocks forgotten", "samples if i < lo + nodes else 0, full", "samples, full"),
+    ("columns of another thread", "store(out, j, load(seed, j, zero) if seeded else zero)", "pass"),
     ("permutation forgotten", "q = transpose[p]", "q = p"),
     ("wrong seed", "k > 0 or has0, out", "k > 0, out"),
-    ("cotangents share a buffer", "out = scratch[K + k % 2]", "out = scratch[K]"),
+    ("cotangents share a buffer", "out = scratch[k % 2]", "out = scratch[0]"),
     ("gradient of one tile only", "grad_phi[q] += dot(li, wj)", "grad_phi[q] = dot(li, wj)"),
-    ("features mixed up", "t = task // F\n            f = task % F", "t = task % F\n            f = task // F"),
+    ("features mixed up", "t = task // F\n        f = task % F", "t = task % F\n        f = task // F"),
     ("last state kept out", "k + 1 < K, 0, N)", "k + 2 < K, 0, N)"),
     ("padding not cleared", "tiles[t, g, i, s] = 0", "tiles[t, g, i, s] = 1"),
 ]  # fmt: skip
@@ -104,9 +108,10 @@ def test_faults_in_the_loops_are_caught(monkeypatch, what, old, new):
     monkeypatch.setattr(loops, "pack_compiled", broken.pack)
     monkeypatch.setattr(loops, "unpack_compiled", broken.unpack)
     caught = 0
-    for filt in FILTERS:
+    for filt, kept_bytes in itertools.product(FILTERS, (0, 2**22)):
+        monkeypatch.setattr(compiled, "KEPT_BYTES", kept_bytes)
         params = lively(filt)
-        for batch in (3, 60):
+        for batch in (3, 4, 60):
             x, u = normal(1, batch, *filt.in_shape), normal(2, batch, *filt.out_shape)
             results = {}
             for backend in ("numpy", "numba"):

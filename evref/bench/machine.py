@@ -1,0 +1,109 @@
+"""What the machine can do: a matrix product, a copy of memory and a STREAM triad; and what machine it is."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+import evref as ev
+
+from .cases import KINDS, Contender, Problem
+
+CHECKED = False
+NAMES = dict.fromkeys(KINDS, ("GEMM", "copy", "triad"))
+SIZE = 1024  # of the matrices
+LENGTH = 2**25  # float64 entries of a vector: 268 MB, beyond the caches
+LIBRARIES = ("numpy", "scipy", "numba", "torch", "jax", "torch_geometric")
+
+_threads = 1
+_vectors: list[np.ndarray] = []
+
+
+def n_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def prepare(threads: int) -> None:
+    global _threads
+    _threads = threads
+
+
+def work(name: str) -> float:
+    """Flops of GEMM; bytes of copy (one read, one write) and triad (two reads, one write)."""
+    return {"GEMM": 2.0 * SIZE**3, "copy": 16.0 * LENGTH, "triad": 24.0 * LENGTH}[name]
+
+
+def contender(name: str, p: Problem) -> Contender:
+    run = product(p.dtype) if name == "GEMM" else copy() if name == "copy" else triad()
+    return Contender(run, dict)
+
+
+def product(dtype: Any) -> Callable[[], Any]:
+    a = np.random.default_rng(0).random((SIZE, SIZE)).astype(dtype)
+    out = np.empty_like(a)
+    return lambda: np.matmul(a, a, out=out)
+
+
+def copy() -> Callable[[], Any]:
+    a, b, _ = vectors()
+    return in_threads(lambda part: np.copyto(a[part], b[part]))
+
+
+def triad() -> Callable[[], Any]:
+    from numba import njit
+
+    @njit(nogil=True)
+    def kernel(a: Any, b: Any, c: Any) -> None:  # pragma: no cover - compiled
+        for i in range(len(a)):
+            a[i] = b[i] + 3.0 * c[i]
+
+    a, b, c = vectors()
+    kernel(a[:1], b[:1], c[:1])
+    return in_threads(lambda part: kernel(a[part], b[part], c[part]))
+
+
+def vectors() -> list[np.ndarray]:
+    if not _vectors:
+        _vectors.extend(np.ones(LENGTH) for _ in range(3))
+    return _vectors
+
+
+def in_threads(work: Callable[[slice], Any]) -> Callable[[], Any]:
+    pool, step = ThreadPoolExecutor(_threads), LENGTH // _threads
+    parts = [slice(i * step, (i + 1) * step) for i in range(_threads)]
+    return lambda: list(pool.map(work, parts))
+
+
+# ---- about this machine ----------------------------------------------------------------------------------------------
+def about() -> dict[str, Any]:
+    versions = {"evref": ev.__version__, "python": platform.python_version()}
+    for name in LIBRARIES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "cpu": cpu_name(),
+        "cores": n_cores(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "versions": versions,
+    }
+
+
+def cpu_name() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or "unknown"

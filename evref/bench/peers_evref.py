@@ -1,0 +1,64 @@
+"""Ours, through the public door. The filters are called with all their checks, the training step as `fit` calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import evref as ev
+
+from .cases import KINDS, Contender, Problem, Results, make_filter, network
+
+CHECKED = True
+NAMES = dict.fromkeys(KINDS, ("evref",))
+
+
+def prepare(threads: int) -> None:
+    ev.use_threads(threads)
+
+
+def contender(name: str, p: Problem) -> Contender:
+    return training(p) if p.case.kind == "training" else filtering(p)
+
+
+def filtering(p: Problem) -> Contender:
+    filt = make_filter(p, p.graph())
+    params, x, grad_y = {"phi": p["phi"]}, p["x"], p["grad_y"]
+
+    def run() -> tuple[Any, ...]:
+        y, tape = filt.forward(params, x)
+        grads, grad_x = filt.backward(params, tape, grad_y)
+        return y, grads["phi"], grad_x
+
+    return Contender(run, named(run))
+
+
+def named(run: Callable[[], tuple[Any, ...]], convert: Callable[[Any], Any] = np.asarray) -> Callable[[], Results]:
+    return lambda: dict(zip(("y", "grad_phi", "grad_x"), map(convert, run()), strict=True))
+
+
+def training(p: Problem) -> Contender:
+    net, loss, adam = network(p.case, p.graph()), ev.CrossEntropy(), ev.Adam()
+    start = {"0.phi": p["phi"], "2.weight": p["weight"], "2.bias": p["bias"]}
+    now = [start, adam.init(start)]
+    x, label = p["x"], p["label"]
+
+    def gradients(params: dict[str, Any]) -> tuple[float, dict[str, Any]]:
+        logits, tape = net.forward(params, x, check_finite=False)
+        value, loss_tape = loss.forward(logits, label, check_finite=False)
+        return value, net.backward(params, tape, loss.backward(loss_tape), check_finite=False)[0]
+
+    def run() -> None:
+        _, grads = gradients(now[0])
+        now[:] = adam.step(now[0], grads, now[1])
+
+    def result() -> Results:
+        value, grads = gradients(start)
+        run()
+        names = {"phi": "0.phi", "weight": "2.weight", "bias": "2.bias"}
+        moved = {f"moved_{short}": now[0][name] - start[name] for short, name in names.items()}
+        return {"loss": np.asarray(value), **{f"grad_{s}": grads[n] for s, n in names.items()}, **moved}
+
+    return Contender(run, result)
