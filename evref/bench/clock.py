@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 PATIENCE = 600.0  # seconds for one order: the slowest compilation takes a minute or two
-SAMPLE = 0.01  # seconds that one sample fills with calls
+SAMPLE = 0.04  # seconds that one sample fills with calls
 PRUNE = 1.5  # a setting that is this much slower than another of the same contender is dropped after two rounds
 
 
