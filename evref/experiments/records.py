@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import sys
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -95,8 +96,12 @@ def read(path: Any) -> tuple[dict[str, Any], dict[Task, Record]]:
 
 
 def versions() -> dict[str, str]:
-    """Of what the figures may depend on, apart from evref."""
-    return {"python": platform.python_version(), **{p: metadata.version(p) for p in ("numpy", "scipy", "numba")}}
+    """Of what the figures may depend on, apart from evref; where numba is absent, the NumPy kernels run."""
+    found = {"python": platform.python_version()}
+    for package in ("numpy", "scipy", "numba"):
+        with suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found
 
 
 def _version() -> str:
