@@ -221,15 +221,16 @@ def _row_splits(graph: Graph, bounds: list[int]) -> list[Array]:
     """splits[n][i]: the first entry of row i with a column of at least bounds[n]; remembered with the graph."""
     remembered = graph.__dict__.setdefault("_row_splits", {})
     key = tuple(bounds)
-    if key not in remembered:
+    found = remembered.get(key)
+    if found is None:
         start, stop = graph.indptr[:-1], graph.indptr[1:]
         splits = [start]
         for bound in bounds[1:-1]:
             before = np.concatenate([[0], np.cumsum(graph.indices < bound)])
             splits.append(start + before[stop] - before[start])
         remembered.clear()  # one number of threads at a time
-        remembered[key] = [*splits, stop]
-    return remembered[key]
+        remembered[key] = found = [*splits, stop]
+    return found  # not from the dict: another thread may have cleared it meanwhile
 
 
 def ev_jvp(

@@ -32,6 +32,7 @@ def tile_width(batch: int, dtype: np.dtype) -> int:
 
 POOLED_BYTES = 2**25  # of one block; larger arrays come from the system each time
 POOL_BYTES = 2**27  # of all blocks of a thread
+SAME_SIZE = 16  # blocks of one size: the search for a free one stays short however many outputs somebody holds
 
 
 class Pool(threading.local):
@@ -53,7 +54,7 @@ class Pool(threading.local):
             if getrefcount(block) == _UNUSED:
                 return block, start
         block, start = _fresh(n_bytes)
-        if n_bytes <= POOLED_BYTES:
+        if n_bytes <= POOLED_BYTES and len(same_size) < SAME_SIZE:
             if self.n_bytes + n_bytes > POOL_BYTES:
                 self.blocks, self.n_bytes = {}, 0
             self.blocks.setdefault(n_bytes, []).append((block, start))

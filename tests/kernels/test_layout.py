@@ -87,3 +87,9 @@ def test_zeros_are_zero_in_used_memory(monkeypatch):
     assert not layout.aligned_zeros((50,), F8).any()
     monkeypatch.setattr(layout, "POOLED_BYTES", 0)
     assert not layout.aligned_zeros((50,), F8).any()
+
+
+def test_many_arrays_in_use_do_not_fill_the_pool():
+    held = [layout.aligned_empty((50,), F8) for _ in range(100)]
+    assert len({address(a) for a in held}) == 100
+    assert len(layout._pool.blocks[400]) == layout.SAME_SIZE
