@@ -221,8 +221,9 @@ class Graph:
         return hashlib.sha256(self.S.data.astype("<f8", copy=False).tobytes()).hexdigest()[:16]
 
     @cached_property
-    def _shift_arrays(self) -> dict[Any, Any]:
-        """Copies of S and its transpose as the compiled kernels take them, filled when first asked for."""
+    def _derived(self) -> dict[Any, Any]:
+        """What the compiled kernels derive from the graph (S and its transpose in a dtype, shares of the nodes), when first
+        asked for."""
         return {}
 
     def __repr__(self) -> str:

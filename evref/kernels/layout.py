@@ -73,17 +73,32 @@ def _fresh(n_bytes: int) -> tuple[np.ndarray, int]:
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """np.empty whose first byte sits on a cache line, in memory that was used before if there is any."""
-    n_bytes = prod(shape) * dtype.itemsize
-    block, start = _pool.take(n_bytes)
-    return block[start : start + n_bytes].view(dtype).reshape(shape)
+    block, start = _pool.take(prod(shape) * dtype.itemsize)
+    return np.ndarray(shape, dtype, block, start)
 
 
-def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """np.zeros likewise; what is too large for the pool is zero when the system hands it over."""
-    if prod(shape) * dtype.itemsize > POOLED_BYTES:
-        return np.zeros(shape, dtype)
-    array = aligned_empty(shape, dtype)
-    array.fill(0)
+class _Workspaces(threading.local):
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+
+
+_workspaces = _Workspaces()
+
+
+def workspace(name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Scratch memory for the length of one call: what this thread had under that name last time, if it fits.
+
+    Never part of a result. Cheaper than `aligned_empty`, and the same few cache lines every time.
+    """
+    arrays = _workspaces.arrays
+    array = arrays.get(name)
+    if array is None or array.shape != shape or array.dtype != dtype:
+        block, start = _fresh(prod(shape) * dtype.itemsize)
+        array = np.ndarray(shape, dtype, block, start)
+        if array.nbytes <= POOLED_BYTES:
+            arrays[name] = array
+        else:
+            arrays.pop(name, None)
     return array
 
 

@@ -3,37 +3,47 @@
 Everything here is plain Python that numba compiles (:func:`kernels_for`), and that also runs uncompiled
 (:func:`plain_kernels`), so that tests and mutation tools can walk through it.
 
-Names: `w` states, `lam` their cotangents, `phi[k, f, g, p]` entry p of Phi^(k+1)_fg in CSR order. A *task* is a piece
-of work that writes memory no other task writes; drivers run the tasks lo..hi-1 of a numbered list.
+Names: `w` states, `lam` their cotangents, `phi[k, f, g, p]` entry p of Phi^(k+1)_fg in CSR order; `fresh` sums are begun,
+others are added to. First the rows of one step, then the passes built of them, which several threads walk through together
+(:mod:`evref.kernels.together`): a *task* is a piece of work that writes memory no other task writes.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from hashlib import sha256
 from math import sqrt
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
-from numba import njit
 from numba.extending import register_jitable
 
-from .vectors import SOURCE, add, dot, load, scale_add, store, turn, zeros
+from . import jit, packing, vectors
+from . import together as team
+from .jit import compiled
+from .packing import pack_tile, unpack_tile
+from .together import SHARES, await_finished, finished, own_first, serve, take, together
+from .vectors import add, dot, load, scale_add, store, zeros
 
-inlined = register_jitable(inline="always")
+# numba's on-disk cache looks only at the file of the compiled function, not at what it calls. Kernels hand this number
+# to `zeros`, so that it is part of their key and a change in a file they take loops from makes the cache miss.
+SOURCE = int.from_bytes(
+    sha256(b"".join(Path(str(m.__file__)).read_bytes() for m in (jit, packing, team, vectors))).digest()[:6], "little"
+)
 
 
-@inlined
-def scale_rows(diagonal, x, out, y, zero, lo, hi):
+@register_jitable
+def scale_rows(diagonal, x, out, y, fresh, zero, lo, hi):
     """out = diag(diagonal) x;  y += out"""
     for i in range(lo, hi):
         row = scale_add(diagonal[i], load(x, i, zero), zero)
         store(out, i, row)
-        store(y, i, add(load(y, i, zero), row))
+        store(y, i, row if fresh else add(load(y, i, zero), row))
 
 
-@inlined
-def gather_rows(indptr, indices, phi, w, out, y, zero, keep, lo, hi):
+@register_jitable
+def gather_rows(indptr, indices, phi, w, out, y, fresh, zero, keep, lo, hi):
     """out = Phi w;  y += out.  The last state of a recursion is not needed again: keep=False leaves `out` alone."""
     for i in range(lo, hi):
         row = zero
@@ -41,10 +51,10 @@ def gather_rows(indptr, indices, phi, w, out, y, zero, keep, lo, hi):
             row = scale_add(phi[p], load(w, indices[p], zero), row)
         if keep:
             store(out, i, row)
-        store(y, i, add(load(y, i, zero), row))
+        store(y, i, row if fresh else add(load(y, i, zero), row))
 
 
-@inlined
+@register_jitable
 def gather_rows_quiet(indptr, indices, phi, w, out, zero, lo, hi):
     """out = Phi w, for the states that the backward pass computes again"""
     for i in range(lo, hi):
@@ -54,7 +64,14 @@ def gather_rows_quiet(indptr, indices, phi, w, out, zero, lo, hi):
         store(out, i, row)
 
 
-@inlined
+@register_jitable
+def scale_rows_quiet(diagonal, x, out, zero, lo, hi):
+    """out = diag(diagonal) x, likewise"""
+    for i in range(lo, hi):
+        store(out, i, scale_add(diagonal[i], load(x, i, zero), zero))
+
+
+@register_jitable
 def gather_tangent_rows(indptr, indices, phi, dphi, w, dw, out, dout, dy, zero, lo, hi):
     """out = Phi w;  dout = Phi dw + dPhi w;  dy += dout"""
     for i in range(lo, hi):
@@ -70,8 +87,21 @@ def gather_tangent_rows(indptr, indices, phi, dphi, w, dw, out, dout, dy, zero, 
         store(dy, i, add(load(dy, i, zero), drow))
 
 
-@inlined
-def adjoint_columns(column_indptr, row_indices, transpose, phi, lam, w, seed, seeded, out, grad_phi, zero, lo, hi):
+@register_jitable
+def scale_tangent_rows(diagonal, d_diagonal, x, dx, out, dout, dy, zero, lo, hi):
+    """out = diag(diagonal) x;  dout = diag(diagonal) dx + diag(d_diagonal) x;  dy += dout"""
+    for i in range(lo, hi):
+        xi = load(x, i, zero)
+        drow = scale_add(d_diagonal[i], xi, scale_add(diagonal[i], load(dx, i, zero), zero))
+        store(out, i, scale_add(diagonal[i], xi, zero))
+        store(dout, i, drow)
+        store(dy, i, add(load(dy, i, zero), drow))
+
+
+@register_jitable
+def adjoint_columns(
+    column_indptr, row_indices, transpose, phi, lam, w, seed, seeded, out, grad_phi, fresh, zero, lo, hi
+):
     """out = [seed +] Phi^T lam;  grad_phi_ij += <lam_i, w_j>.  One load of lam_i serves both; nothing is scattered."""
     for j in range(lo, hi):
         column = load(seed, j, zero) if seeded else zero
@@ -80,38 +110,51 @@ def adjoint_columns(column_indptr, row_indices, transpose, phi, lam, w, seed, se
             q = transpose[p]
             li = load(lam, row_indices[p], zero)
             column = scale_add(phi[q], li, column)
-            grad_phi[q] += dot(li, wj)
+            grad_phi[q] = dot(li, wj) if fresh else grad_phi[q] + dot(li, wj)
         store(out, j, column)
 
 
-@inlined
-def adjoint_rows(starts, stops, indices, phi, lam, w, seed, seeded, out, grad_phi, zero, lo, hi):
-    """adjoint_columns the other way round: rows send to their neighbours.
+@register_jitable
+def adjoint_rows(indptr, indices, phi, lam, w, out, grad_phi, fresh, zero, lo, hi):
+    """out += Phi^T lam;  grad_phi_ij += <lam_i, w_j>, for the rows i = lo..hi-1: they send to their neighbours.
 
-    For short rows: phi and grad_phi are then walked in order, and only states, which are small, at random. The entries
-    starts[i]..stops[i]-1 of row i are those with columns in lo..hi-1: a thread owns these columns and looks at every
-    row. Rows come in rising order, as the entries of a column do, so that every sum has the same terms in the same
-    order and the same bits, however many threads there are.
+    For short rows: phi and grad_phi are then walked in order, and only states, which are small, at random.
     """
-    for j in range(lo, hi):
-        store(out, j, load(seed, j, zero) if seeded else zero)
-    for i in range(lam.shape[0]):
+    for i in range(lo, hi):
         li = load(lam, i, zero)
-        for p in range(starts[i], stops[i]):
+        for p in range(indptr[i], indptr[i + 1]):
             j = indices[p]
             store(out, j, scale_add(phi[p], li, load(out, j, zero)))
-            grad_phi[p] += dot(li, load(w, j, zero))
+            product = dot(li, load(w, j, zero))
+            grad_phi[p] = product if fresh else grad_phi[p] + product
 
 
-@inlined
-def add_rows(x, y, zero, lo, hi):
+@register_jitable
+def outer_rows(indptr, indices, lam, w, grad_phi, fresh, zero, lo, hi):
+    """grad_phi_ij += <lam_i, w_j> alone, for the first step where nobody asks for the gradient of x"""
+    for i in range(lo, hi):
+        li = load(lam, i, zero)
+        for p in range(indptr[i], indptr[i + 1]):
+            product = dot(li, load(w, indices[p], zero))
+            grad_phi[p] = product if fresh else grad_phi[p] + product
+
+
+@register_jitable
+def seed_rows(seed, seeded, out, zero, lo, hi):
+    """out = seed or 0"""
+    for i in range(lo, hi):
+        store(out, i, load(seed, i, zero) if seeded else zero)
+
+
+@register_jitable
+def add_rows(x, y, fresh, zero, lo, hi):
     """y += x"""
     for i in range(lo, hi):
-        store(y, i, add(load(y, i, zero), load(x, i, zero)))
+        store(y, i, load(x, i, zero) if fresh else add(load(y, i, zero), load(x, i, zero)))
 
 
-@inlined
-def adjoint_scale_rows(diagonal, lam, x, grad_diagonal, grad_x, zero, lo, hi):
+@register_jitable
+def adjoint_scale_rows(diagonal, lam, x, grad_diagonal, fresh, grad_x, fresh_x, zero, lo, hi):
     """grad_x += diag(diagonal) lam;  grad_diagonal_i += <lam_i, x_i>
 
     The product is rounded before it is added (no fused multiply-add): then it does not matter whether the filters of
@@ -119,284 +162,406 @@ def adjoint_scale_rows(diagonal, lam, x, grad_diagonal, grad_x, zero, lo, hi):
     """
     for i in range(lo, hi):
         li = load(lam, i, zero)
-        grad_diagonal[i] += dot(li, load(x, i, zero))
-        store(grad_x, i, add(load(grad_x, i, zero), scale_add(diagonal[i], li, zero)))
+        product = dot(li, load(x, i, zero))
+        grad_diagonal[i] = product if fresh else grad_diagonal[i] + product
+        row = scale_add(diagonal[i], li, zero)
+        store(grad_x, i, row if fresh_x else add(load(grad_x, i, zero), row))
 
 
-@inlined
-def clear_rows(y, zero, lo, hi):
-    for i in range(lo, hi):
-        store(y, i, zero)
-
-
-BLOCK = 8  # numbers on the side of a square that is turned in registers
-
-
-@inlined
-def turn_blocks(source, first, stride, target, start, step, rows, columns):
-    """All whole blocks of a rows x columns matrix, transposed."""
-    for r in range(0, rows, BLOCK):
-        for c in range(0, columns, BLOCK):
-            turn(source, first + r * stride + c, stride, target, start + c * step + r, step, BLOCK)
-
-
-@inlined
-def pack_rows(x, tiles, lo, hi):
-    """(batch, feature, node) to (tile, feature, node, width) for the nodes lo..hi-1, zeros past the batch"""
-    T, G, N, width = tiles.shape
-    for t in range(T):
-        first = t * width
-        full = min(width, x.shape[0] - first)
-        samples = full // BLOCK * BLOCK  # in whole blocks; numbers at the edges go one by one
-        nodes = (hi - lo) // BLOCK * BLOCK
-        for g in range(G):
-            turn_blocks(
-                x, (first * G + g) * N + lo, G * N, tiles, ((t * G + g) * N + lo) * width, width, samples, nodes
-            )
-            for i in range(lo, hi):
-                for s in range(samples if i < lo + nodes else 0, full):
-                    tiles[t, g, i, s] = x[first + s, g, i]
-                for s in range(full, width):
-                    tiles[t, g, i, s] = 0
-
-
-@inlined
-def unpack_rows(tiles, x, lo, hi):
-    """The way back"""
-    T, G, N, width = tiles.shape
-    for t in range(T):
-        first = t * width
-        full = min(width, x.shape[0] - first)
-        samples = full // BLOCK * BLOCK
-        nodes = (hi - lo) // BLOCK * BLOCK
-        for g in range(G):
-            turn_blocks(
-                tiles, ((t * G + g) * N + lo) * width, width, x, (first * G + g) * N + lo, G * N, nodes, samples
-            )
-            for i in range(lo, hi):
-                for s in range(samples if i < lo + nodes else 0, full):
-                    x[first + s, g, i] = tiles[t, g, i, s]
-
-
-def pack(x, tiles, lo, hi):
-    pack_rows(x, tiles, lo, hi)
-
-
-def unpack(tiles, x, lo, hi):
-    unpack_rows(tiles, x, lo, hi)
-
-
-NARROW = 16  # samples in a row up to which rows send to their neighbours instead of gathering along columns
-
-
-@inlined
-def forward_filters(indptr, indices, phi, phi0, x, y, states, scratch, zero, lo, hi):
-    """y[t, f] = sum_g sum_k w^(k)_fg for the tasks (t, f) = divmod(task, F); scratch: two states.
+# ---- whole recursions, one filter at a time per thread: small and medium graphs -----------------------------------------
+@register_jitable
+def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, scratch, zero, board, slot):
+    """y[t, f] = sum_g sum_k w^(k)_fg. Phases: pack (t, g); the filters of (t, f). scratch: two states and the sum.
 
     states[t, f, g] receives what the adjoint needs, w^(1)..w^(K-1) and, if there is a Phi^(0), before them w^(0),
     unless it is empty.
     """
     K, F, G, _ = phi.shape
-    N = x.shape[2]
+    T, _, N, _ = tiles.shape
     has0 = phi0.shape[0] > 0
     kept = states.shape[3] > 0
-    for task in range(lo, hi):
-        t = task // F
-        f = task % F
-        clear_rows(y[t, f], zero, 0, N)
-        for g in range(G):
-            w = x[t, g]
-            if has0:
-                w = states[t, f, g, 0] if kept else scratch[0]
-                scale_rows(phi0[f, g], x[t, g], w, y[t, f], zero, 0, N)
-            for k in range(K):
-                out = states[t, f, g, k + has0] if kept and k + 1 < K else scratch[(k + 1) % 2]
-                gather_rows(indptr, indices, phi[k, f, g], w, out, y[t, f], zero, k + 1 < K, 0, N)
-                w = out
+    mine = scratch[slot]
+    total = mine[2]
+    packing_shares = min(SHARES, T * G)
+    for turn in range(packing_shares):
+        share = own_first(board, turn, packing_shares, slot)
+        if take(board, share, 1):
+            for task in range(share * T * G // packing_shares, (share + 1) * T * G // packing_shares):
+                pack_tile(x, task // G, task % G, tiles[task // G, task % G], 0, N)
+            finished(board)
+    shares = min(SHARES, T * F)
+    for turn in range(shares):
+        share = own_first(board, turn, shares, slot)
+        if take(board, share, 2):
+            await_finished(board, packing_shares)
+            for task in range(share * T * F // shares, (share + 1) * T * F // shares):
+                t = task // F
+                f = task % F
+                if K == 0 and not has0:
+                    seed_rows(total, False, total, zero, 0, N)
+                for g in range(G):
+                    w = tiles[t, g]
+                    if has0:
+                        w = states[t, f, g, 0] if kept else mine[0]
+                        scale_rows(phi0[f, g], tiles[t, g], w, total, g == 0, zero, 0, N)
+                    for k in range(K):
+                        out = states[t, f, g, k + has0] if kept and k + 1 < K else mine[(k + 1) % 2]
+                        fresh = g == 0 and k == 0 and not has0
+                        gather_rows(indptr, indices, phi[k, f, g], w, out, total, fresh, zero, k + 1 < K, 0, N)
+                        w = out
+                unpack_tile(total, y, t, f, 0, N)
+            finished(board)
 
 
-@inlined
-def backward_filters(
-    indptr, indices, column_indptr, row_indices, transpose,
-    phi, phi0, x, states, grad_y, grad_phi, grad_phi0, grad_x, by_pair, narrow, scratch, zero, lo, hi,
+@register_jitable
+def backward_recursions(
+    indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi, grad_phi0,
+    grad_tiles, grad_x, by_pair, narrow, scratch, zero, board, slot,
 ):  # fmt: skip
-    """Adjoint of forward_filters. A task is an input feature g or, `by_pair`, a filter (f, g) = divmod(task, G).
+    """Adjoint of forward_recursions. Phases: pack (t, f); an input feature g or, `by_pair`, a filter (f, g); sum and unpack
+    (t, g), unless grad_x is empty because nobody asks for it.
 
-    It owns grad_phi[:, f, g] and grad_x[:, task], adds to both; scratch: two cotangents, then, where forward kept no
-    states, K states w^(0)..w^(K-1) (the first only if there is a Phi^(0)).
+    A task of the second phase owns grad_phi[:, f, g] and grad_tiles[:, task]. scratch: two cotangents, then, where forward
+    kept no states, K states w^(0)..w^(K-1) (the first only if there is a Phi^(0)).
     """
     K, F, G, _ = phi.shape
-    T, _, N, _ = x.shape
+    T, _, N, _ = tiles.shape
     has0 = phi0.shape[0] > 0
     kept = states.shape[3] > 0
-    for task in range(lo, hi):
-        g = task % G
-        first_f = task // G if by_pair else 0
-        last_f = first_f + 1 if by_pair else F
-        for t in range(T):
-            for f in range(first_f, last_f):
+    wanted = grad_x.shape[0] > 0
+    mine = scratch[slot]
+    packing_shares = min(SHARES, T * F)
+    for turn in range(packing_shares):
+        share = own_first(board, turn, packing_shares, slot)
+        if take(board, share, 1):
+            for task in range(share * T * F // packing_shares, (share + 1) * T * F // packing_shares):
+                pack_tile(grad_y, task // F, task % F, lams[task // F, task % F], 0, N)
+            finished(board)
+    tasks = F * G if by_pair else G
+    shares = min(SHARES, tasks)
+    for turn in range(shares):
+        share = own_first(board, turn, shares, slot)
+        if take(board, share, 2):
+            await_finished(board, packing_shares)
+            for task in range(share * tasks // shares, (share + 1) * tasks // shares):
+                g = task % G
+                first_f = task // G if by_pair else 0
+                last_f = first_f + 1 if by_pair else F
+                for t in range(T):
+                    for f in range(first_f, last_f):
+                        if not kept:
+                            if has0:
+                                scale_rows_quiet(phi0[f, g], tiles[t, g], mine[2], zero, 0, N)
+                            for k in range(K - 1):
+                                w = tiles[t, g] if k == 0 and not has0 else mine[2 + k]
+                                gather_rows_quiet(indptr, indices, phi[k, f, g], w, mine[3 + k], zero, 0, N)
+                        lam = lams[t, f]
+                        for k in range(K - 1, -1, -1):
+                            w = tiles[t, g]
+                            if k > 0 or has0:
+                                w = states[t, f, g, k - 1 + has0] if kept else mine[2 + k]
+                            out = mine[k % 2]
+                            seeded = k > 0 or has0
+                            if not (wanted or seeded):
+                                outer_rows(indptr, indices, lam, w, grad_phi[k, f, g], t == 0, zero, 0, N)
+                            elif narrow:
+                                seed_rows(lams[t, f], seeded, out, zero, 0, N)
+                                adjoint_rows(
+                                    indptr, indices, phi[k, f, g], lam, w, out, grad_phi[k, f, g], t == 0, zero, 0, N
+                                )
+                            else:
+                                adjoint_columns(
+                                    column_indptr, row_indices, transpose, phi[k, f, g], lam, w,
+                                    lams[t, f], seeded, out, grad_phi[k, f, g], t == 0, zero, 0, N,
+                                )  # fmt: skip
+                            lam = out
+                        if has0:
+                            adjoint_scale_rows(
+                                phi0[f, g], lam, tiles[t, g], grad_phi0[f, g], t == 0,
+                                grad_tiles[t, task], f == first_f, zero, 0, N,
+                            )  # fmt: skip
+                        elif wanted:
+                            add_rows(lam, grad_tiles[t, task], f == first_f, zero, 0, N)
+            finished(board)
+    if wanted:
+        before = packing_shares + shares
+        shares = min(SHARES, T * G)
+        for turn in range(shares):
+            share = own_first(board, turn, shares, slot)
+            if take(board, share, 3):
+                await_finished(board, before)
+                for task in range(share * T * G // shares, (share + 1) * T * G // shares):
+                    t = task // G
+                    g = task % G
+                    if by_pair:
+                        for f in range(1, F):  # in the order in which one task would have added them
+                            add_rows(grad_tiles[t, f * G + g], grad_tiles[t, g], False, zero, 0, N)
+                    unpack_tile(grad_tiles[t, g], grad_x, t, g, 0, N)
+                finished(board)
+
+
+@register_jitable
+def tangent_recursions(indptr, indices, phi, phi0, x, tiles, dphi, dphi0, dx, dtiles, dy, scratch, zero, board, slot):
+    """Tangent of forward_recursions; scratch: two states, two tangents and the sum."""
+    K, F, G, _ = phi.shape
+    T, _, N, _ = tiles.shape
+    mine = scratch[slot]
+    total = mine[4]
+    packing_shares = min(SHARES, T * G)
+    for turn in range(packing_shares):
+        share = own_first(board, turn, packing_shares, slot)
+        if take(board, share, 1):
+            for task in range(share * T * G // packing_shares, (share + 1) * T * G // packing_shares):
+                pack_tile(x, task // G, task % G, tiles[task // G, task % G], 0, N)
+                pack_tile(dx, task // G, task % G, dtiles[task // G, task % G], 0, N)
+            finished(board)
+    shares = min(SHARES, T * F)
+    for turn in range(shares):
+        share = own_first(board, turn, shares, slot)
+        if take(board, share, 2):
+            await_finished(board, packing_shares)
+            for task in range(share * T * F // shares, (share + 1) * T * F // shares):
+                t = task // F
+                f = task % F
+                seed_rows(total, False, total, zero, 0, N)
+                for g in range(G):
+                    w = tiles[t, g]
+                    dw = dtiles[t, g]
+                    if phi0.shape[0] > 0:
+                        scale_tangent_rows(phi0[f, g], dphi0[f, g], w, dw, mine[0], mine[2], total, zero, 0, N)
+                        w = mine[0]
+                        dw = mine[2]
+                    for k in range(K):
+                        out = mine[(k + 1) % 2]
+                        dout = mine[2 + (k + 1) % 2]
+                        gather_tangent_rows(
+                            indptr, indices, phi[k, f, g], dphi[k, f, g], w, dw, out, dout, total, zero, 0, N
+                        )
+                        w = out
+                        dw = dout
+                unpack_tile(total, dy, t, f, 0, N)
+            finished(board)
+
+
+# ---- step by step, every step shared by nodes: large graphs --------------------------------------------------------------
+@register_jitable
+def forward_steps(indptr, indices, phi, phi0, x, tiles, states, y, pieces, scratch, zero, board, slot):
+    """forward_recursions for large graphs: each step is a phase, its shares the nodes pieces[p]..pieces[p + 1]-1."""
+    K, F, G, _ = phi.shape
+    T = tiles.shape[0]
+    P = pieces.size - 1
+    has0 = phi0.shape[0] > 0
+    kept = states.shape[3] > 0
+    total = scratch[2]
+    phase = 1
+    for t in range(T):
+        for turn in range(P):
+            share = own_first(board, turn, P, slot)
+            if take(board, share, phase):
+                for g in range(G):
+                    pack_tile(x, t, g, tiles[t, g], pieces[share], pieces[share + 1])
+                finished(board)
+        phase += 1
+        for f in range(F):
+            for g in range(G):
+                w = tiles[t, g]
+                for k in range(-has0, K):  # step -1 is Phi^(0)
+                    out = states[t, f, g, k + has0] if kept and k + 1 < K else scratch[(k + 1) % 2]
+                    fresh = g == 0 and k == -has0
+                    for turn in range(P):
+                        share = own_first(board, turn, P, slot)
+                        if take(board, share, phase):
+                            await_finished(board, (phase - 1) * P)
+                            lo = pieces[share]
+                            hi = pieces[share + 1]
+                            if k < 0:
+                                scale_rows(phi0[f, g], w, out, total, fresh, zero, lo, hi)
+                            else:
+                                gather_rows(
+                                    indptr, indices, phi[k, f, g], w, out, total, fresh, zero, k + 1 < K, lo, hi
+                                )
+                            finished(board)
+                    phase += 1
+                    w = out
+            for turn in range(P):
+                share = own_first(board, turn, P, slot)
+                if take(board, share, phase):
+                    await_finished(board, (phase - 1) * P)
+                    unpack_tile(total, y, t, f, pieces[share], pieces[share + 1])
+                    finished(board)
+            phase += 1
+
+
+@register_jitable
+def backward_steps(
+    indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi, grad_phi0,
+    grad_x, pieces, column_pieces, blocks, narrow, scratch, zero, board, slot,
+):  # fmt: skip
+    """Adjoint of forward_steps.
+
+    Narrow rows send to their neighbours, so that two tasks would write the same sums: each block of rows has sums of its
+    own, added afterwards. The blocks do not depend on the threads. scratch: the gradient of x, two cotangents, the sums of
+    all blocks but the first, then states, if they were not kept.
+    """
+    K, F, G, _ = phi.shape
+    T, _, N, _ = tiles.shape
+    P = pieces.size - 1
+    n_blocks = blocks.size - 1
+    has0 = phi0.shape[0] > 0
+    kept = states.shape[3] > 0
+    wanted = grad_x.shape[0] > 0
+    total = scratch[0]
+    sums = scratch[3:]
+    own = scratch[2 + n_blocks :]
+    phase = 1
+    before = 0  # shares of earlier phases
+    for t in range(T):
+        for turn in range(P):
+            share = own_first(board, turn, P, slot)
+            if take(board, share, phase):
+                await_finished(board, before)  # the last tile's cotangents are in use until then
+                for f in range(F):
+                    pack_tile(grad_y, t, f, lams[f], pieces[share], pieces[share + 1])
+                finished(board)
+        phase += 1
+        before += P
+        for g in range(G):
+            for f in range(F):
                 if not kept:
-                    if has0:
-                        for i in range(N):
-                            store(scratch[2], i, scale_add(phi0[f, g, i], load(x[t, g], i, zero), zero))
-                    for k in range(K - 1):
-                        w = x[t, g] if k == 0 and not has0 else scratch[2 + k]
-                        gather_rows_quiet(indptr, indices, phi[k, f, g], w, scratch[3 + k], zero, 0, N)
-                lam = grad_y[t, f]
+                    for k in range(-has0, K - 1):
+                        w = tiles[t, g] if k == -has0 else own[k]
+                        for turn in range(P):
+                            share = own_first(board, turn, P, slot)
+                            if take(board, share, phase):
+                                await_finished(board, before)
+                                lo = pieces[share]
+                                hi = pieces[share + 1]
+                                if k < 0:
+                                    scale_rows_quiet(phi0[f, g], w, own[0], zero, lo, hi)
+                                else:
+                                    gather_rows_quiet(indptr, indices, phi[k, f, g], w, own[k + 1], zero, lo, hi)
+                                finished(board)
+                        phase += 1
+                        before += P
+                lam = lams[f]
                 for k in range(K - 1, -1, -1):
-                    w = x[t, g]
+                    w = tiles[t, g]
                     if k > 0 or has0:
-                        w = states[t, f, g, k - 1 + has0] if kept else scratch[2 + k]
-                    out = scratch[k % 2]
-                    if narrow:
-                        adjoint_rows(
-                            indptr[:-1], indptr[1:], indices, phi[k, f, g], lam, w,
-                            grad_y[t, f], k > 0 or has0, out, grad_phi[k, f, g], zero, 0, N,
-                        )  # fmt: skip
-                    else:
-                        adjoint_columns(
-                            column_indptr, row_indices, transpose, phi[k, f, g], lam, w,
-                            grad_y[t, f], k > 0 or has0, out, grad_phi[k, f, g], zero, 0, N,
-                        )  # fmt: skip
+                        w = states[t, f, g, k - 1 + has0] if kept else own[k]
+                    out = scratch[1 + k % 2]
+                    seeded = k > 0 or has0
+                    by_blocks = narrow and (wanted or seeded)
+                    shares = n_blocks if by_blocks else P
+                    for turn in range(shares):
+                        share = own_first(board, turn, shares, slot)
+                        if take(board, share, phase):
+                            await_finished(board, before)
+                            if by_blocks:
+                                mine = out if share == 0 else sums[share - 1]
+                                seed_rows(lams[f], seeded and share == 0, mine, zero, 0, N)
+                                adjoint_rows(
+                                    indptr, indices, phi[k, f, g], lam, w, mine, grad_phi[k, f, g], t == 0, zero,
+                                    blocks[share], blocks[share + 1],
+                                )  # fmt: skip
+                            elif wanted or seeded:
+                                adjoint_columns(
+                                    column_indptr, row_indices, transpose, phi[k, f, g], lam, w, lams[f], seeded, out,
+                                    grad_phi[k, f, g], t == 0, zero, column_pieces[share], column_pieces[share + 1],
+                                )  # fmt: skip
+                            else:
+                                outer_rows(
+                                    indptr, indices, lam, w, grad_phi[k, f, g], t == 0, zero,
+                                    pieces[share], pieces[share + 1],
+                                )  # fmt: skip
+                            finished(board)
+                    phase += 1
+                    before += shares
+                    if by_blocks:
+                        for turn in range(P):
+                            share = own_first(board, turn, P, slot)
+                            if take(board, share, phase):
+                                await_finished(board, before)
+                                for block in range(1, n_blocks):
+                                    add_rows(sums[block - 1], out, False, zero, pieces[share], pieces[share + 1])
+                                finished(board)
+                        phase += 1
+                        before += P
                     lam = out
-                if has0:
-                    adjoint_scale_rows(phi0[f, g], lam, x[t, g], grad_phi0[f, g], grad_x[t, task], zero, 0, N)
-                else:
-                    add_rows(lam, grad_x[t, task], zero, 0, N)
+                for turn in range(P):
+                    share = own_first(board, turn, P, slot)
+                    if take(board, share, phase):
+                        await_finished(board, before)
+                        lo = pieces[share]
+                        hi = pieces[share + 1]
+                        if has0:
+                            adjoint_scale_rows(
+                                phi0[f, g], lam, tiles[t, g], grad_phi0[f, g], t == 0, total, f == 0, zero, lo, hi
+                            )
+                        elif wanted:
+                            add_rows(lam, total, f == 0, zero, lo, hi)
+                        if wanted and f + 1 == F:
+                            unpack_tile(total, grad_x, t, g, lo, hi)
+                        finished(board)
+                phase += 1
+                before += P
+
+
+NARROW = 16  # samples in a row up to which rows send to their neighbours instead of gathering along columns
 
 
 def _build(width, source, jit):
-    """The drivers for rows of `width` samples. Closures hold numbers alone: more would defeat numba's cache."""
+    """The passes for rows of `width` samples. Closures hold numbers alone: more would defeat numba's cache."""
 
     narrow = width <= NARROW
 
     @jit
-    def forward_tasks(indptr, indices, phi, phi0, x, y, states, scratch, lo, hi):
-        """Some of the tasks; signals are tiles."""
-        forward_filters(indptr, indices, phi, phi0, x, y, states, scratch, zeros(x, width, source), lo, hi)
-
-    @jit
-    def forward_whole(indptr, indices, phi, phi0, x, tiles, states, y_tiles, y, scratch):
-        """All of them, from x and to y as the user has them: one call, because calls cost as much as small graphs."""
-        pack_rows(x, tiles, 0, x.shape[2])
-        tasks = tiles.shape[0] * phi.shape[1]
-        forward_filters(indptr, indices, phi, phi0, tiles, y_tiles, states, scratch, zeros(x, width, source), 0, tasks)
-        unpack_rows(y_tiles, y, 0, x.shape[2])
-
-    @jit
-    def tangent_tasks(indptr, indices, phi, phi0, x, dphi, dphi0, dx, dy, scratch, lo, hi):
-        """Tangent of forward_tasks; scratch: two states and two tangents."""
+    def forward(indptr, indices, phi, phi0, x, tiles, states, y, scratch, board, n):
         zero = zeros(x, width, source)
-        K, F, G, _ = phi.shape
-        N = x.shape[2]
-        for task in range(lo, hi):
-            t = task // F
-            f = task % F
-            clear_rows(dy[t, f], zero, 0, N)
-            for g in range(G):
-                w = x[t, g]
-                dw = dx[t, g]
-                if phi0.shape[0] > 0:
-                    for i in range(N):
-                        xi = load(w, i, zero)
-                        drow = scale_add(dphi0[f, g, i], xi, scale_add(phi0[f, g, i], load(dw, i, zero), zero))
-                        store(scratch[0], i, scale_add(phi0[f, g, i], xi, zero))
-                        store(scratch[2], i, drow)
-                        store(dy[t, f], i, add(load(dy[t, f], i, zero), drow))
-                    w = scratch[0]
-                    dw = scratch[2]
-                for k in range(K):
-                    out = scratch[(k + 1) % 2]
-                    dout = scratch[2 + (k + 1) % 2]
-                    gather_tangent_rows(
-                        indptr, indices, phi[k, f, g], dphi[k, f, g], w, dw, out, dout, dy[t, f], zero, 0, N
-                    )
-                    w = out
-                    dw = dout
+        arguments = (indptr, indices, phi, phi0, x, tiles, states, y, scratch, zero, board)
+        together(forward_recursions, arguments, board, n)
 
     @jit
-    def backward_tasks(
-        indptr, indices, column_indptr, row_indices, transpose,
-        phi, phi0, x, states, grad_y, grad_phi, grad_phi0, grad_x, by_pair, scratch, lo, hi,
+    def forward_by_steps(indptr, indices, phi, phi0, x, tiles, states, y, pieces, scratch, board, n):
+        zero = zeros(x, width, source)
+        arguments = (indptr, indices, phi, phi0, x, tiles, states, y, pieces, scratch, zero, board)
+        together(forward_steps, arguments, board, n)
+
+    @jit
+    def tangent(indptr, indices, phi, phi0, x, tiles, dphi, dphi0, dx, dtiles, dy, scratch, board, n):
+        zero = zeros(x, width, source)
+        arguments = (indptr, indices, phi, phi0, x, tiles, dphi, dphi0, dx, dtiles, dy, scratch, zero, board)
+        together(tangent_recursions, arguments, board, n)
+
+    @jit
+    def backward(
+        indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi, grad_phi0,
+        grad_tiles, grad_x, by_pair, scratch, board, n,
     ):  # fmt: skip
-        backward_filters(
-            indptr, indices, column_indptr, row_indices, transpose, phi, phi0, x, states, grad_y,
-            grad_phi, grad_phi0, grad_x, by_pair, narrow, scratch, zeros(x, width, source), lo, hi,
+        arguments = (
+            indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi,
+            grad_phi0, grad_tiles, grad_x, by_pair, narrow, scratch, zeros(tiles, width, source), board,
         )  # fmt: skip
+        together(backward_recursions, arguments, board, n)
 
     @jit
-    def backward_whole(
-        indptr, indices, column_indptr, row_indices, transpose,
-        phi, phi0, tiles, states, grad_y, lam, grad_phi, grad_phi0, grad_tiles, grad_x, scratch,
+    def backward_by_steps(
+        indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi, grad_phi0,
+        grad_x, pieces, column_pieces, blocks, scratch, board, n,
     ):  # fmt: skip
-        zero = zeros(tiles, width, source)
-        T, G, N, _ = tiles.shape
-        pack_rows(grad_y, lam, 0, N)
-        for t in range(T):
-            for g in range(G):
-                clear_rows(grad_tiles[t, g], zero, 0, N)
-        backward_filters(
-            indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, lam,
-            grad_phi, grad_phi0, grad_tiles, False, narrow, scratch, zero, 0, G,
+        arguments = (
+            indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi,
+            grad_phi0, grad_x, pieces, column_pieces, blocks, narrow, scratch, zeros(tiles, width, source), board,
         )  # fmt: skip
-        unpack_rows(grad_tiles, grad_x, 0, N)
-
-    @jit
-    def scale_step(diagonal, x, out, y, lo, hi):
-        """forward_tasks, large graphs: they share one step of the recursion among threads, rows lo..hi-1 each."""
-        scale_rows(diagonal, x, out, y, zeros(x, width, source), lo, hi)
-
-    @jit
-    def forward_step(indptr, indices, phi, w, out, y, keep, lo, hi):
-        gather_rows(indptr, indices, phi, w, out, y, zeros(w, width, source), keep, lo, hi)
-
-    @jit
-    def state_step(indptr, indices, phi, w, out, lo, hi):
-        gather_rows_quiet(indptr, indices, phi, w, out, zeros(w, width, source), lo, hi)
-
-    @jit
-    def adjoint_scale_step(diagonal, lam, x, grad_diagonal, grad_x, lo, hi):
-        adjoint_scale_rows(diagonal, lam, x, grad_diagonal, grad_x, zeros(x, width, source), lo, hi)
-
-    @jit
-    def add_step(x, y, lo, hi):
-        add_rows(x, y, zeros(x, width, source), lo, hi)
-
-    @jit
-    def backward_step(column_indptr, row_indices, transpose, phi, lam, w, seed, seeded, out, grad_phi, lo, hi):
-        adjoint_columns(
-            column_indptr, row_indices, transpose, phi, lam, w, seed, seeded, out, grad_phi,
-            zeros(w, width, source), lo, hi,
-        )  # fmt: skip
-
-    @jit
-    def backward_step_rows(starts, stops, indices, phi, lam, w, seed, seeded, out, grad_phi, lo, hi):
-        adjoint_rows(starts, stops, indices, phi, lam, w, seed, seeded, out, grad_phi, zeros(w, width, source), lo, hi)
+        together(backward_steps, arguments, board, n)
 
     return SimpleNamespace(
         narrow=narrow,
-        backward_step_rows=backward_step_rows,
-        forward_tasks=forward_tasks,
-        forward_whole=forward_whole,
-        backward_whole=backward_whole,
-        tangent_tasks=tangent_tasks,
-        backward_tasks=backward_tasks,
-        scale_step=scale_step,
-        forward_step=forward_step,
-        state_step=state_step,
-        backward_step=backward_step,
-        adjoint_scale_step=adjoint_scale_step,
-        add_step=add_step,
+        forward=forward,
+        forward_by_steps=forward_by_steps,
+        tangent=tangent,
+        backward=backward,
+        backward_by_steps=backward_by_steps,
     )
-
-
-def compiled(function: Any) -> Any:
-    """njit, lazily, without the interpreter lock; with the on-disk cache where there is a place to write it."""
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-    try:
-        return njit(cache=True, **options)(function)
-    except RuntimeError:  # no writable folder
-        return njit(**options)(function)
 
 
 @cache
@@ -444,10 +609,9 @@ def ranks(indptr, indices, x, is_max, low, high):
                 high[b, i] = order[size // 2]
 
 
-pack_compiled = compiled(pack)
+serve_compiled = compiled(serve)
 adam_compiled = compiled(adam)
 ranks_compiled = compiled(ranks)
-unpack_compiled = compiled(unpack)
 
 
 @cache

@@ -46,8 +46,8 @@ def ev_forward(graph: Graph, phi: Array, phi0: Array | None, x: Array) -> tuple[
 
 
 def ev_backward(
-    graph: Graph, phi: Array, phi0: Array | None, saved: Array, grad_y: Array
-) -> tuple[Array, Array | None, Array]:
+    graph: Graph, phi: Array, phi0: Array | None, saved: Array, grad_y: Array, input_gradient: bool = True
+) -> tuple[Array, Array | None, Array | None]:
     """Adjoint of `ev_forward`. With v = grad_y_f, the cotangent lam^(k) of the state w^(k) obeys
 
     lam^(K) = v,    lam^(k) = v + Phi^(k+1)^T lam^(k+1)   (1 <= k < K),
@@ -55,6 +55,8 @@ def ev_backward(
     lam^(0) = [v if k = 0 is in the sum] + Phi^(1)^T lam^(1),
 
     and lam^(0) goes to x through Phi^(0): dL/dphi0_i = sum_batch lam^(0)_i x_i, grad_x += phi0 * lam^(0).
+
+    In training nobody reads the gradient of a network's input: with input_gradient=False it is None.
     """
     x = saved
     K, F, G, _ = phi.shape
@@ -77,7 +79,7 @@ def ev_backward(
             else:
                 grad_phi0[f, g] = np.einsum("ib,ib->i", lam, x[:, g].T)  # type: ignore[index]
                 grad_x[:, g] += (phi0[f, g][:, None] * lam).T
-    return grad_phi, grad_phi0, grad_x
+    return grad_phi, grad_phi0, grad_x if input_gradient else None
 
 
 def ev_jvp(

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..graph.support import Graph
-from . import compiled, loops, shift_loops, threads
+from . import compiled, packing, shift_loops, threads
 from .groups import Groups, one_group
 from .layout import ALIGNMENT, aligned_empty, tile_width
 
@@ -115,7 +115,7 @@ def _share(n: int, work: Callable[[int, int, int], object]) -> None:
 def _recursion(kernels: SimpleNamespace, matrix: Matrix, states: Array, adjoint: bool, chebyshev: bool) -> None:
     """Step by step: all threads must be done with one before the next."""
     taps, G, N, _ = states.shape
-    rows, sizes, bounds = _rows(states), (taps - 1, G, N), compiled._by_entries(matrix.indptr)
+    rows, sizes, bounds = _rows(states), (taps - 1, G, N), compiled._even(N, threads.n_threads())
     for step in range(taps - 1):
         threads.run(
             lambda _, lo, hi, step=step: kernels.recursion(  # type: ignore[misc]
@@ -126,11 +126,11 @@ def _recursion(kernels: SimpleNamespace, matrix: Matrix, states: Array, adjoint:
 
 
 def _pack(x: Array, tiles: Array) -> None:
-    _share(x.shape[2], lambda _, lo, hi: loops.pack_compiled(x, tiles, lo, hi))
+    _share(x.shape[2], lambda _, lo, hi: packing.pack_compiled(x, tiles, lo, hi))
 
 
 def _unpack(tiles: Array, x: Array) -> None:
-    _share(x.shape[2], lambda _, lo, hi: loops.unpack_compiled(tiles, x, lo, hi))
+    _share(x.shape[2], lambda _, lo, hi: packing.unpack_compiled(tiles, x, lo, hi))
 
 
 # ---- layout ----------------------------------------------------------------------------------------------------------
@@ -148,12 +148,12 @@ def _kernels(width: int, dtype: np.dtype) -> SimpleNamespace:
 
 def _matrix(graph: Graph, dtype: np.dtype, transposed: bool) -> Matrix:
     """S, or its transpose by rows, in `dtype`: made once per graph."""
-    made = graph._shift_arrays.get((dtype, transposed))
+    made = graph._derived.get((dtype, transposed))
     if made is None:
         S = graph.S.T.tocsr() if transposed else graph.S
         values = S.data.astype(dtype)
         made = Matrix(S.indptr.astype(np.int64), S.indices.astype(np.int32), values, 2 * values, dtype.type(-1))
-        graph._shift_arrays[dtype, transposed] = made
+        graph._derived[dtype, transposed] = made
     return made
 
 

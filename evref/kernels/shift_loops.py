@@ -15,7 +15,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from . import loops, vectors
-from .loops import compiled, inlined, pack_rows, unpack_rows
+from .jit import compiled, inlined
+from .packing import pack_rows, unpack_rows
 from .vectors import fold, load, scale_add, store, zeros
 
 # As in vectors.py: a change in a file that the drivers below take loops from must make numba's on-disk cache miss.

@@ -1,24 +1,24 @@
-"""Threads for the compiled kernels: plain Python threads around code that releases the interpreter lock.
+"""Threads for the compiled kernels: helpers that wait for work inside compiled code (:mod:`evref.kernels.together`).
 
 numba's own parallel loops are not used: its OpenMP layer kills forked children, its work queue aborts when two Python
-threads enter it, and they cost seconds of compilation. Here a call splits its work into one range per thread, the
-caller's own thread takes the first, a pool the others. No result depends on the split: loops gather, they never add
-into memory that another thread writes.
+threads enter it, and they cost seconds of compilation. Here one team of helpers serves the process; a Python thread that
+finds the team busy works alone. No result depends on who works: tasks gather, or own what they write.
 """
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable
 from contextvars import ContextVar
-from itertools import pairwise
+from typing import Any
 
 from .. import checks
 from .settings import Setting
 
-_pool: ThreadPoolExecutor | None = None
+PATIENCE = 20_000  # looks at the board before a helper goes to sleep: a few tenths of a millisecond
 
 
 class use_threads(Setting):
@@ -53,30 +53,115 @@ def n_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run(work: Callable[[int, int, int], object], bounds: Sequence[int]) -> None:
-    """work(slot, bounds[slot], bounds[slot + 1]) for every slot, each in a thread of its own; no empty ranges."""
-    ranges = [(slot, lo, hi) for slot, (lo, hi) in enumerate(pairwise(bounds)) if lo < hi]
-    if not ranges:
-        return
-    futures = [_executor().submit(work, *r) for r in ranges[1:]]
-    try:
-        work(*ranges[0])
-    finally:
-        for future in futures:
-            future.result()
+class Team:
+    """The helpers of this process, started when they are first needed."""
+
+    def __init__(self) -> None:
+        from .together import new_board
+
+        self.busy = threading.Lock()
+        self.board = new_board()
+        self.helpers: list[Helper] = []
+
+    def gather(self, n: int) -> None:
+        """n - 1 helpers, awake or on their way."""
+        while len(self.helpers) < n - 1:
+            self.helpers.append(Helper(self.board, len(self.helpers) + 1))
+        for helper in self.helpers[: n - 1]:
+            helper.wake()
+
+    def dismiss(self) -> None:
+        """Before the interpreter ends: a thread that came back to it afterwards would be killed on the spot."""
+        from .together import CLOSED
+
+        self.board[CLOSED] = 1
+        for helper in self.helpers:
+            helper.wake()
+        for helper in self.helpers:
+            helper.thread.join(timeout=1)
 
 
-def _executor() -> ThreadPoolExecutor:
-    global _pool
-    if _pool is None:
-        _pool = ThreadPoolExecutor(max_workers=max(8, os.cpu_count() or 1), thread_name_prefix="evref")
-    return _pool
+class Helper:
+    """A thread that serves, and sleeps when there is nothing to do. What it and others write here is under Python's lock."""
+
+    def __init__(self, board: Any, slot: int) -> None:
+        self.board, self.slot = board, slot
+        self.bell = threading.Semaphore(0)
+        self.asleep = False
+        self.thread = threading.Thread(target=self._live, name=f"evref-{slot}", daemon=True)
+        self.thread.start()
+
+    def wake(self) -> None:
+        if self.asleep:
+            self.asleep = False
+            self.bell.release()
+
+    def _live(self) -> None:
+        from .loops import serve_compiled
+        from .together import CLOSED
+
+        last = 0
+        while not self.board[CLOSED]:
+            last = serve_compiled(self.board, self.slot, last, PATIENCE)
+            self.asleep = True
+            if not self.board[CLOSED]:
+                self.bell.acquire()
 
 
-def _forget_pool() -> None:
-    global _pool
-    _pool = None  # threads do not survive a fork; the child starts its own when it needs them
+class _Alone(threading.local):
+    """A board for each Python thread that works without the team."""
+
+    def __init__(self) -> None:
+        from .together import new_board
+
+        self.board = new_board()
+
+
+_team: Team | None = None
+_alone: _Alone | None = None
+
+
+def call(kernel: Callable[..., object], n: int, *arguments: Any) -> None:
+    """kernel(*arguments, board, n) on up to n threads, on this one alone while another Python thread has the team."""
+    global _team, _alone
+    if n > 1:
+        team = _team or _new_team()
+        if team.busy.acquire(blocking=False):
+            try:
+                team.gather(n)
+                kernel(*arguments, team.board, n)
+            finally:
+                team.busy.release()
+            return
+    if _alone is None:
+        _alone = _Alone()
+    kernel(*arguments, _alone.board, 1)
+
+
+def _new_team() -> Team:
+    global _team
+    with _starting:
+        if _team is None:
+            _team = Team()
+            atexit.register(_team.dismiss)
+    return _team
+
+
+_starting = threading.Lock()
+
+
+def _forget_team() -> None:
+    global _team, _starting
+    if _team is not None:
+        atexit.unregister(_team.dismiss)
+    _team = None  # threads do not survive a fork; the child starts its own when it needs them
+    _starting = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)
+    os.register_at_fork(after_in_child=_forget_team)
+
+
+def run(work, bounds):
+    for slot in range(len(bounds) - 1):
+        work(slot, bounds[slot], bounds[slot + 1])

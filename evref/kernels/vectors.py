@@ -13,21 +13,17 @@ LLVM takes vectors whose length is not a power of two apart into scalars.
 
 from __future__ import annotations
 
-from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.datamodel import models
-from numba.extending import intrinsic, overload, register_model
+from numba.extending import register_model
+
+from .jit import two_faced
 
 REGISTER_BYTES = 64  # AVX-512; narrower machines take each part in two or four
-
-# numba's on-disk cache looks only at the file of the compiled function, not at what it calls. Kernels hand this number
-# to `zeros`, so that it is part of their key and a change here makes the cache miss.
-SOURCE = int.from_bytes(sha256(Path(__file__).read_bytes()).digest()[:6], "little")
 
 
 def zeros(like: Any, width: int, source: int) -> Any:
@@ -117,7 +113,6 @@ def _address(context: Any, builder: Any, array_type: Any, array: Any, row: Any, 
     return lambda k: builder.gep(first, [ir.Constant(ir.IntType(64), k)])
 
 
-@intrinsic(prefer_literal=True)
 def _zeros(typing: Any, like: Any, width: Any, source: Any) -> Any:
     if not isinstance(width, types.IntegerLiteral):
         return None  # asks numba for the literal
@@ -129,7 +124,6 @@ def _zeros(typing: Any, like: Any, width: Any, source: Any) -> Any:
     return vector(like, width, source), codegen
 
 
-@intrinsic
 def _load(typing: Any, tile: Any, row: Any, zero: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         address = _address(context, builder, tile, args[0], args[1], zero)
@@ -144,7 +138,6 @@ def _load(typing: Any, tile: Any, row: Any, zero: Any) -> Any:
     return zero(tile, types.intp, zero), codegen
 
 
-@intrinsic
 def _store(typing: Any, tile: Any, row: Any, value: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         address = _address(context, builder, tile, args[0], args[1], value)
@@ -155,7 +148,6 @@ def _store(typing: Any, tile: Any, row: Any, value: Any) -> Any:
     return types.void(tile, types.intp, value), codegen
 
 
-@intrinsic
 def _add(typing: Any, x: Any, y: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _by_part(builder, x, lambda k: builder.fadd(*(builder.extract_value(a, k) for a in args)))
@@ -166,7 +158,6 @@ def _add(typing: Any, x: Any, y: Any) -> Any:
 _FUSE = ("contract",)  # a multiply and an add may become one instruction; never nnan or ninf: NaN must propagate
 
 
-@intrinsic
 def _scale_add(typing: Any, a: Any, x: Any, y: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         unset = ir.Constant(y.part_type, ir.Undefined)
@@ -183,7 +174,6 @@ def _scale_add(typing: Any, a: Any, x: Any, y: Any) -> Any:
     return y(y.dtype, x, y), codegen
 
 
-@intrinsic
 def _dot(typing: Any, x: Any, y: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         total = None
@@ -201,7 +191,6 @@ def _dot(typing: Any, x: Any, y: Any) -> Any:
     return x.dtype(x, y), codegen
 
 
-@intrinsic
 def _fold(typing: Any, x: Any, y: Any, total: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         value = builder.extract_value(args[2], 0)
@@ -218,7 +207,6 @@ def _picked(builder: Any, a: Any, b: Any, lanes: list[int]) -> Any:
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes))
 
 
-@intrinsic(prefer_literal=True)
 def _turn(typing: Any, source: Any, first: Any, stride: Any, target: Any, start: Any, step: Any, size: Any) -> Any:
     """log2(size) rounds; in the round of `distance` rows r and r + distance swap their off-diagonal blocks."""
     if not isinstance(size, types.IntegerLiteral):
@@ -254,45 +242,14 @@ def _turn(typing: Any, source: Any, first: Any, stride: Any, target: Any, start:
     return types.void(source, intp, intp, target, intp, intp, size), codegen
 
 
-# numba wants the stand-in's signature to match to the letter, hence no annotations
-# mypy: disable-error-code="call-arg"
-@overload(zeros, prefer_literal=True)
-def _zeros_overload(like, width, source):
-    return lambda like, width, source: _zeros(like, width, source)
-
-
-@overload(load, inline="always")
-def _load_overload(tile, row, zero):
-    return lambda tile, row, zero: _load(tile, row, zero)
-
-
-@overload(store, inline="always")
-def _store_overload(tile, row, value):
-    return lambda tile, row, value: _store(tile, row, value)
-
-
-@overload(add, inline="always")
-def _add_overload(x, y):
-    return lambda x, y: _add(x, y)
-
-
-@overload(scale_add, inline="always")
-def _scale_add_overload(a, x, y):
-    return lambda a, x, y: _scale_add(a, x, y)
-
-
-@overload(dot, inline="always")
-def _dot_overload(x, y):
-    return lambda x, y: _dot(x, y)
-
-
-@overload(fold, inline="always")
-def _fold_overload(x, y, total):
-    return lambda x, y, total: _fold(x, y, total)
-
-
-@overload(turn, prefer_literal=True)
-def _turn_overload(source, first, stride, target, start, step, size):
-    return lambda source, first, stride, target, start, step, size: _turn(
-        source, first, stride, target, start, step, size
-    )
+for plain, define, prefer_literal in (
+    (zeros, _zeros, True),
+    (load, _load, False),
+    (store, _store, False),
+    (add, _add, False),
+    (scale_add, _scale_add, False),
+    (dot, _dot, False),
+    (fold, _fold, False),
+    (turn, _turn, True),
+):
+    two_faced(plain, define, prefer_literal)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from strategies import close, graphs, normal, random_graph
 
 import evref as ev
-from evref.kernels import compiled, layout, loops, reference
+from evref.kernels import compiled, layout, loops, packing, reference
 
 TWINS = {"reference": reference, "compiled": compiled}
 
@@ -130,57 +130,82 @@ def test_twins_agree_in_float32_at_every_width(B):
 @pytest.mark.parametrize("B", [1, 7, 130])
 @pytest.mark.parametrize(("F", "G"), [(3, 1), (1, 3), (2, 2), (1, 1)])
 def test_every_way_to_share_the_work_gives_the_same_bits(monkeypatch, F, G, B, with0):
-    """Tasks, filters, or steps; states kept or not; one, two or five threads: the same sums in the same order."""
+    """Filters or input features; states kept or not; one, two or five threads: the same sums in the same order.
+
+    Whole recursions and single steps may differ in their last bits: rows that send to their neighbours do so in blocks.
+    """
     graph = random_graph(5, 40, density=0.2)
     case = problem(2, graph, 3, F, G, B, with0)
     results = {}
     monkeypatch.setattr(compiled, "SERIAL_BELOW", 0)
-    monkeypatch.setattr(compiled, "SPLIT_BYTES", 0)
-    for step_size, kept_bytes, threads in itertools.product((0, 10**9), (0, 2**22), (1, 2, 5)):
+    for step_size, kept_bytes, paired_bytes, threads in itertools.product(
+        (0, 10**9), (0, 2**22), (0, 2**30), (1, 2, 5)
+    ):
         monkeypatch.setattr(compiled, "STEP_SIZE", step_size)
         monkeypatch.setattr(compiled, "KEPT_BYTES", kept_bytes)
+        monkeypatch.setattr(compiled, "PAIRED_BYTES", paired_bytes)
         with ev.use_threads(threads):
-            results[step_size, kept_bytes, threads] = all_results(compiled, graph, *case)
-    first = results.pop((0, 0, 1))
+            results[step_size, kept_bytes, paired_bytes, threads] = all_results(compiled, graph, *case)
     for key, other in results.items():
-        for ours, expected in zip(other, first, strict=True):
+        for ours, expected in zip(other, results[key[0], 0, 0, 1], strict=True):
             np.testing.assert_array_equal(ours, expected, err_msg=str(key))
+    for ours, expected in zip(results[0, 0, 0, 1], results[10**9, 0, 0, 1], strict=True):
+        close(ours, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("step_size", [0, 10**9])
+@pytest.mark.parametrize("with0", [False, True])
+@pytest.mark.parametrize("B", [3, 130])
+def test_the_gradient_of_the_input_can_be_left_out(monkeypatch, step_size, with0, B):
+    graph = random_graph(5, 40, density=0.2)
+    phi, phi0, x, u = problem(2, graph, 3, 2, 2, B, with0)
+    monkeypatch.setattr(compiled, "STEP_SIZE", step_size)
+    for twin in (reference, compiled):
+        _, saved = twin.ev_forward(graph, phi, phi0, x)
+        grad_phi, grad_phi0, _ = twin.ev_backward(graph, phi, phi0, saved, u)
+        alone = twin.ev_backward(graph, phi, phi0, saved, u, input_gradient=False)
+        assert alone[2] is None
+        close(alone[0], grad_phi, rtol=1e-13)
+        assert (alone[1] is None) == (not with0)
+        if with0:
+            np.testing.assert_array_equal(alone[1], grad_phi0)
 
 
 @pytest.mark.parametrize("by_pair", [False, True])
 @pytest.mark.parametrize("with0", [False, True])
-def test_plain_loops_are_the_compiled_ones(monkeypatch, with0, by_pair):
+@pytest.mark.parametrize("B", [3, 20])
+def test_plain_loops_are_the_compiled_ones(monkeypatch, with0, by_pair, B):
     """The loops run without a compiler too: what a mutation tool changes, this test sees; NumPy checks every index."""
     graph = random_graph(6, 6)
-    case = problem(4, graph, 3, 2, 1 if by_pair else 2, 3, with0)
+    case = problem(4, graph, 3, 2, 2, B, with0)
     expected = all_results(reference, graph, *case)
     monkeypatch.setattr(loops, "kernels_for", loops.plain_kernels)
-    monkeypatch.setattr(loops, "pack_compiled", loops.pack)
-    monkeypatch.setattr(loops, "unpack_compiled", loops.unpack)
-    monkeypatch.setattr(compiled, "SERIAL_BELOW", 0)
-    monkeypatch.setattr(compiled, "SPLIT_BYTES", 0)
+    monkeypatch.setattr(compiled, "PAIRED_BYTES", 2**30 if by_pair else 0)
     for step_size, kept_bytes in itertools.product((0, 10**9), (0, 2**22)):
         monkeypatch.setattr(compiled, "STEP_SIZE", step_size)
         monkeypatch.setattr(compiled, "KEPT_BYTES", kept_bytes)
-        with ev.use_threads(2 if by_pair else 1):
+        with ev.use_threads(1):
             for ours, value in zip(all_results(compiled, graph, *case), expected, strict=True):
                 close(ours, value, rtol=1e-13)
 
 
-def packed(x: np.ndarray) -> np.ndarray:
-    tiles = layout.empty_tiles(*x.shape, x.dtype)
-    compiled._pack(x, tiles)
-    return tiles
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("batch", [0, 1, 2, 8, 9, 16, 17, 100, 129])
-def test_packing_is_undone_by_unpacking(dtype, batch):
+@pytest.mark.parametrize("module", ["compiled", "plain"])
+def test_packing_is_undone_by_unpacking(module, dtype, batch):
+    pack, unpack = (packing.pack_compiled, packing.unpack_compiled) if module == "compiled" else (
+        packing.pack_rows, packing.unpack_rows
+    )  # fmt: skip
     x = normal(0, batch, 3, 37, dtype=dtype)
-    tiles = packed(x)
+    tiles = layout.empty_tiles(*x.shape, x.dtype)
+    for lo, hi in ((0, 11), (11, 37)):
+        pack(x, tiles, lo, hi)
     assert batch == 0 or tiles.ctypes.data % 64 == 0
     assert tiles.shape[3] == layout.tile_width(batch, x.dtype)
-    np.testing.assert_array_equal(compiled._unpacked(tiles, batch), x)
+    again = np.empty_like(x)
+    for lo, hi in ((0, 20), (20, 37)):
+        unpack(tiles, again, lo, hi)
+    np.testing.assert_array_equal(again, x)
     flat = np.moveaxis(tiles, 3, 1).reshape(-1, 3, 37)
     np.testing.assert_array_equal(flat[:batch], x)
     assert (flat[batch:] == 0).all()

@@ -15,7 +15,7 @@ import pytest
 from strategies import close, lively, normal, random_graph
 
 import evref as ev
-from evref.kernels import compiled, loops, reference
+from evref.kernels import compiled, loops, packing, reference
 
 GRAPH = random_graph(11, 6, directed=True, density=0.5)
 FILTERS = [ev.EdgeVariant(GRAPH, 3, 2, 2, zeroth=zeroth) for zeroth in ("none", "diagonal")]
@@ -84,29 +84,35 @@ def test_faults_in_the_reference_are_caught(monkeypatch, what, old, new, rung):
 
 
 LOOP_FAULTS = [
-    ("self instead of neighbour", "load(w, indices[p], zero), row)", "load(w, i, zero), row)"),
-    ("sum not carried on", "load(w, indices[p], zero), row)", "load(w, indices[p], zero), zero)"),
-    ("state overwritten", "else scratch[(k + 1) % 2]", "else scratch[k % 2]"),
-    ("kept state of another step", "states[t, f, g, k - 1 + has0] if kept", "states[t, f, g, 0] if kept"),
-    ("edges of blocks forgotten", "samples if i < lo + nodes else 0, full", "samples, full"),
-    ("columns of another thread", "store(out, j, load(seed, j, zero) if seeded else zero)", "pass"),
-    ("permutation forgotten", "q = transpose[p]", "q = p"),
-    ("wrong seed", "k > 0 or has0, out", "k > 0, out"),
-    ("cotangents share a buffer", "out = scratch[k % 2]", "out = scratch[0]"),
-    ("gradient of one tile only", "grad_phi[q] += dot(li, wj)", "grad_phi[q] = dot(li, wj)"),
-    ("features mixed up", "t = task // F\n        f = task % F", "t = task % F\n        f = task // F"),
-    ("last state kept out", "k + 1 < K, 0, N)", "k + 2 < K, 0, N)"),
-    ("padding not cleared", "tiles[t, g, i, s] = 0", "tiles[t, g, i, s] = 1"),
+    (loops, "self instead of neighbour", "load(w, indices[p], zero), row)", "load(w, i, zero), row)"),
+    (loops, "sum not carried on", "load(w, indices[p], zero), row)", "load(w, indices[p], zero), zero)"),
+    (loops, "state overwritten", "else mine[(k + 1) % 2]", "else mine[k % 2]"),
+    (loops, "kept state of another step", "states[t, f, g, k - 1 + has0] if kept", "states[t, f, g, 0] if kept"),
+    (loops, "sum never begun", "fresh = g == 0 and k == 0 and not has0", "fresh = False"),
+    (loops, "sum begun again", "fresh = g == 0 and k == 0 and not has0", "fresh = k == 0 and not has0"),
+    (loops, "columns not seeded", "load(seed, i, zero) if seeded else zero", "zero"),
+    (loops, "permutation forgotten", "q = transpose[p]", "q = p"),
+    (loops, "wrong seed", "seeded = k > 0 or has0", "seeded = k > 0"),
+    (loops, "cotangents share a buffer", "out = mine[k % 2]", "out = mine[0]"),
+    (loops, "gradient of one tile only", "else grad_phi[q] + dot(li, wj)", "else dot(li, wj)"),
+    (loops, "gradient of the last filter only", "f == first_f", "True"),
+    (loops, "features mixed up", "t = task // F\n                f = task % F", "t = task % F\n                f = task // F"),
+    (loops, "last state kept out", "k + 1 < K, 0, N)", "k + 2 < K, 0, N)"),
+    (loops, "filters left out of the gradient of x", "for f in range(1, F):", "for f in range(2, F):"),
+    (packing, "edges of blocks forgotten", "samples if i < lo + nodes else 0, full", "samples, full"),
+    (packing, "padding not cleared", "tile[i, s] = 0", "tile[i, s] = 1"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "old", "new"), LOOP_FAULTS, ids=[f[0] for f in LOOP_FAULTS])
-def test_faults_in_the_loops_are_caught(monkeypatch, what, old, new):
+@pytest.mark.parametrize(("module", "what", "old", "new"), LOOP_FAULTS, ids=[f[1] for f in LOOP_FAULTS])
+def test_faults_in_the_loops_are_caught(monkeypatch, module, what, old, new):
     """Plain Python runs of the edited loops differ from the reference, or stop at an index."""
-    broken = edited(loops, old, new)
+    broken = edited(module, old, new)
+    if module is packing:
+        monkeypatch.setattr(loops, "pack_tile", broken.pack_tile)
+        monkeypatch.setattr(loops, "unpack_tile", broken.unpack_tile)
+        broken = loops
     monkeypatch.setattr(loops, "kernels_for", broken.plain_kernels)
-    monkeypatch.setattr(loops, "pack_compiled", broken.pack)
-    monkeypatch.setattr(loops, "unpack_compiled", broken.unpack)
     caught = 0
     for filt, kept_bytes in itertools.product(FILTERS, (0, 2**22)):
         monkeypatch.setattr(compiled, "KEPT_BYTES", kept_bytes)
