@@ -116,8 +116,8 @@ def ev_jvp(
     n = min(_useful_threads(3 * T * F * G * K * nnz * width), max(T * F, 1))
     scratch = workspace("tangent", (n, 5, N, width), x.dtype)
     threads.call(
-        kernels.tangent, n, graph.indptr, graph.indices, phi, phi0, _writable(x), tiles, dphi, dphi0, _writable(dx), dtiles,
-        dy, scratch,
+        kernels.tangent, n, graph.indptr, graph.indices, phi, phi0, _writable(x), tiles,
+        dphi, dphi0, _writable(dx), dtiles, dy, scratch,
     )  # fmt: skip
     return dy
 

@@ -3,9 +3,9 @@
 Everything here is plain Python that numba compiles (:func:`kernels_for`), and that also runs uncompiled
 (:func:`plain_kernels`), so that tests and mutation tools can walk through it.
 
-Names: `w` states, `lam` their cotangents, `phi[k, f, g, p]` entry p of Phi^(k+1)_fg in CSR order; `fresh` sums are begun,
-others are added to. First the rows of one step, then the passes built of them, which several threads walk through together
-(:mod:`evref.kernels.together`): a *task* is a piece of work that writes memory no other task writes.
+Names: `w` states, `lam` their cotangents, `phi[k, f, g, p]` entry p of Phi^(k+1)_fg in CSR order; sums that are `fresh`
+are begun, others are added to. First the rows of one step, then the passes built of them, which several threads walk
+through together (:mod:`evref.kernels.together`): a *task* is a piece of work that writes memory no other task writes.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def adjoint_scale_rows(diagonal, lam, x, grad_diagonal, fresh, grad_x, fresh_x, 
         store(grad_x, i, row if fresh_x else add(load(grad_x, i, zero), row))
 
 
-# ---- whole recursions, one filter at a time per thread: small and medium graphs -----------------------------------------
+# ---- whole recursions, one filter at a time per thread: small and medium graphs --------------------------------------
 @register_jitable
 def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, scratch, zero, board, slot):
     """y[t, f] = sum_g sum_k w^(k)_fg. Phases: pack (t, g); the filters of (t, f). scratch: two states and the sum.
@@ -218,11 +218,11 @@ def backward_recursions(
     indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi, grad_phi0,
     grad_tiles, grad_x, by_pair, narrow, scratch, zero, board, slot,
 ):  # fmt: skip
-    """Adjoint of forward_recursions. Phases: pack (t, f); an input feature g or, `by_pair`, a filter (f, g); sum and unpack
-    (t, g), unless grad_x is empty because nobody asks for it.
+    """Adjoint of forward_recursions. Phases: pack (t, f); an input feature g or, `by_pair`, a filter (f, g); sum and
+    unpack (t, g), unless grad_x is empty because nobody asks for it.
 
-    A task of the second phase owns grad_phi[:, f, g] and grad_tiles[:, task]. scratch: two cotangents, then, where forward
-    kept no states, K states w^(0)..w^(K-1) (the first only if there is a Phi^(0)).
+    A task of the second phase owns grad_phi[:, f, g] and grad_tiles[:, task]. scratch: two cotangents, then, where
+    forward kept no states, K states w^(0)..w^(K-1) (the first only if there is a Phi^(0)).
     """
     K, F, G, _ = phi.shape
     T, _, N, _ = tiles.shape
@@ -343,7 +343,7 @@ def tangent_recursions(indptr, indices, phi, phi0, x, tiles, dphi, dphi0, dx, dt
             finished(board)
 
 
-# ---- step by step, every step shared by nodes: large graphs --------------------------------------------------------------
+# ---- step by step, every step shared by nodes: large graphs ----------------------------------------------------------
 @register_jitable
 def forward_steps(indptr, indices, phi, phi0, x, tiles, states, y, pieces, scratch, zero, board, slot):
     """forward_recursions for large graphs: each step is a phase, its shares the nodes pieces[p]..pieces[p + 1]-1."""
@@ -399,9 +399,9 @@ def backward_steps(
 ):  # fmt: skip
     """Adjoint of forward_steps.
 
-    Narrow rows send to their neighbours, so that two tasks would write the same sums: each block of rows has sums of its
-    own, added afterwards. The blocks do not depend on the threads. scratch: the gradient of x, two cotangents, the sums of
-    all blocks but the first, then states, if they were not kept.
+    Narrow rows send to their neighbours, so that two tasks would write the same sums: each block of rows has sums of
+    its own, added afterwards. The blocks do not depend on the threads. scratch: the gradient of x, two cotangents, the
+    sums of all blocks but the first, then states, if they were not kept.
     """
     K, F, G, _ = phi.shape
     T, _, N, _ = tiles.shape
@@ -534,8 +534,8 @@ def _build(width, source, jit):
 
     @jit
     def backward(
-        indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi, grad_phi0,
-        grad_tiles, grad_x, by_pair, scratch, board, n,
+        indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi,
+        grad_phi0, grad_tiles, grad_x, by_pair, scratch, board, n,
     ):  # fmt: skip
         arguments = (
             indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi,
@@ -545,8 +545,8 @@ def _build(width, source, jit):
 
     @jit
     def backward_by_steps(
-        indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi, grad_phi0,
-        grad_x, pieces, column_pieces, blocks, scratch, board, n,
+        indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi,
+        grad_phi0, grad_x, pieces, column_pieces, blocks, scratch, board, n,
     ):  # fmt: skip
         arguments = (
             indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi,

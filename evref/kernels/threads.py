@@ -1,8 +1,8 @@
 """Threads for the compiled kernels: helpers that wait for work inside compiled code (:mod:`evref.kernels.together`).
 
 numba's own parallel loops are not used: its OpenMP layer kills forked children, its work queue aborts when two Python
-threads enter it, and they cost seconds of compilation. Here one team of helpers serves the process; a Python thread that
-finds the team busy works alone. No result depends on who works: tasks gather, or own what they write.
+threads enter it, and they cost seconds of compilation. Here one team of helpers serves the process; a Python thread
+that finds the team busy works alone. No result depends on who works: tasks gather, or own what they write.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Team:
 
 
 class Helper:
-    """A thread that serves, and sleeps when there is nothing to do. What it and others write here is under Python's lock."""
+    """A thread that serves, and sleeps when there is nothing to do; its attributes change under Python's lock alone."""
 
     def __init__(self, board: Any, slot: int) -> None:
         self.board, self.slot = board, slot

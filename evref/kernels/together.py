@@ -1,12 +1,13 @@
 """One compiled call, several threads: the calling thread announces a job, the others join it, all take tasks from it.
 
-Waking a sleeping thread takes 50 µs and more, as long as a whole pass over a small graph; asking Python to hand over work
-takes its lock. So a helper waits for the next job inside compiled code, looking at a word of memory (:func:`serve`), for
-about as long as a training loop pauses between two passes; a handover then takes a microsecond. A helper that saw nothing
-for longer goes to sleep (:mod:`evref.kernels.threads`), and one that is late finds the tasks taken: nobody waits for it.
+Waking a sleeping thread takes 50 µs and more, as long as a whole pass over a small graph; asking Python to hand over
+work takes its lock. So a helper waits for the next job inside compiled code, looking at a word of memory
+(:func:`serve`), for about as long as a training loop pauses between two passes; a handover then takes a microsecond. A
+helper that saw nothing for longer goes to sleep (:mod:`evref.kernels.threads`), and one that is late finds everything
+taken: nobody waits for it.
 
-A job is a function `part(*arguments, slot)` that every thread runs. Its work comes in phases, each building on those before
-it; a phase is cut into shares, and a thread tries all of them, those at its own place first:
+A job is a function `part(*arguments, slot)` that every thread runs. Its work comes in phases, each building on those
+before it; a phase is cut into shares, and a thread tries all of them, those at its own place first:
 
     for turn in range(shares):
         share = own_first(board, turn, shares, slot)
@@ -15,9 +16,10 @@ it; a phase is cut into shares, and a thread tries all of them, those at its own
             ... the work of this share ...
             finished(board)
 
-Who begins at the same place in every phase and every call finds in its own cache what it wrote there before; who is ahead
-helps the others. A thread only waits for shares of earlier phases, all of which somebody has taken: there is no deadlock.
-Which thread does what is left to chance; what is done is not, so that results do not depend on the number of threads.
+Who begins at the same place in every phase and every call finds in its own cache what it wrote there before; who is
+ahead helps the others. A thread only waits for shares of earlier phases, all of which somebody has taken: there is no
+deadlock. Which thread does what is left to chance; what is done is not, so that results do not depend on the number of
+threads.
 
 Each function has two faces, as in :mod:`evref.kernels.vectors`: plain Python for one thread, and LLVM.
 """
@@ -56,7 +58,7 @@ def new_board() -> np.ndarray:
     return words[start : start + BOARD_WORDS]
 
 
-# ---- words, seen by all threads in one order ---------------------------------------------------------------------------
+# ---- words, seen by all threads in one order -------------------------------------------------------------------------
 def read(board: Any, place: int) -> Any:
     return board[place]
 
@@ -88,7 +90,7 @@ def exchange(board: Any, place: int, old: int, new: int) -> bool:
     return True
 
 
-# ---- what parts of a job say ---------------------------------------------------------------------------------------------
+# ---- what parts of a job say -----------------------------------------------------------------------------------------
 @register_jitable(inline="always")
 def own_first(board, turn, shares, slot):
     """The share to try at the turn-th turn."""
@@ -118,7 +120,7 @@ def await_finished(board, count):
             give_way()
 
 
-# ---- a job ---------------------------------------------------------------------------------------------------------------
+# ---- a job -----------------------------------------------------------------------------------------------------------
 def announce(part: Any, arguments: Any, board: Any) -> None:
     """Put `part` and where its arguments lie on the board."""
 
@@ -172,7 +174,7 @@ def enter_posted(board: Any, slot: int) -> None:
     """Run what is on the board."""
 
 
-# ---- the LLVM faces ------------------------------------------------------------------------------------------------------
+# ---- the LLVM faces --------------------------------------------------------------------------------------------------
 _word = ir.IntType(64)
 _bytes = ir.IntType(8).as_pointer()
 # numba's own convention (result, error, arguments), so that its code can be called as it is
@@ -233,7 +235,7 @@ _give_way = _called("" if sys.platform == "win32" else "sched_yield", ir.IntType
 
 
 def _borrowed(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    """An array without its owner: every slice would count references, and threads that count in one place wait in turn."""
+    """An array without its owner: every slice would count references, and threads counting in one place take turns."""
     if not isinstance(kind, types.Array):
         return value
     array = context.make_array(kind)(context, builder, value)

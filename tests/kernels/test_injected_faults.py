@@ -96,7 +96,7 @@ LOOP_FAULTS = [
     (loops, "cotangents share a buffer", "out = mine[k % 2]", "out = mine[0]"),
     (loops, "gradient of one tile only", "else grad_phi[q] + dot(li, wj)", "else dot(li, wj)"),
     (loops, "gradient of the last filter only", "f == first_f", "True"),
-    (loops, "features mixed up", "t = task // F\n                f = task % F", "t = task % F\n                f = task // F"),
+    (loops, "features mixed up", "t = task // F\n", "t = task % T\n"),
     (loops, "last state kept out", "k + 1 < K, 0, N)", "k + 2 < K, 0, N)"),
     (loops, "filters left out of the gradient of x", "for f in range(1, F):", "for f in range(2, F):"),
     (packing, "edges of blocks forgotten", "samples if i < lo + nodes else 0, full", "samples, full"),
@@ -114,8 +114,9 @@ def test_faults_in_the_loops_are_caught(monkeypatch, module, what, old, new):
         broken = loops
     monkeypatch.setattr(loops, "kernels_for", broken.plain_kernels)
     caught = 0
-    for filt, kept_bytes in itertools.product(FILTERS, (0, 2**22)):
+    for filt, (kept_bytes, paired_bytes) in itertools.product(FILTERS, ((0, 0), (2**22, 2**22))):
         monkeypatch.setattr(compiled, "KEPT_BYTES", kept_bytes)
+        monkeypatch.setattr(compiled, "PAIRED_BYTES", paired_bytes)
         params = lively(filt)
         for batch in (3, 4, 60):
             x, u = normal(1, batch, *filt.in_shape), normal(2, batch, *filt.out_shape)

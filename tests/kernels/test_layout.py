@@ -82,11 +82,16 @@ def test_the_pool_is_bounded(monkeypatch):
     assert layout._pool.n_bytes == sum(size * len(blocks) for size, blocks in layout._pool.blocks.items())
 
 
-def test_zeros_are_zero_in_used_memory(monkeypatch):
-    layout.aligned_empty((50,), F8).fill(3)
-    assert not layout.aligned_zeros((50,), F8).any()
-    monkeypatch.setattr(layout, "POOLED_BYTES", 0)
-    assert not layout.aligned_zeros((50,), F8).any()
+def test_a_workspace_is_the_same_memory_while_its_shape_is(monkeypatch):
+    first = layout.workspace("test", (5, 3), F8)
+    assert address(first) % 64 == 0
+    assert layout.workspace("test", (5, 3), F8) is first
+    assert layout.workspace("other", (5, 3), F8) is not first
+    assert layout.workspace("test", (5, 3), np.dtype(np.float32)).dtype == np.float32
+    assert layout.workspace("test", (3, 5), F8).shape == (3, 5)
+    monkeypatch.setattr(layout, "POOLED_BYTES", 100)
+    large = layout.workspace("test", (50, 5), F8)
+    assert layout.workspace("test", (50, 5), F8) is not large  # too large to keep
 
 
 def test_many_arrays_in_use_do_not_fill_the_pool():
