@@ -4,33 +4,22 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
-import subprocess
-import sys
-import textwrap
 import threading
 
 import numpy as np
 import pytest
+from children import run_child
 from strategies import lively, normal, random_graph
 
 import evref as ev
 from evref import kernels
-from evref.kernels import compiled, threads
+from evref.kernels import compiled
 
 FILTER = ev.EdgeVariant(random_graph(3, 20), 3, 2, 2)
 
 
 def output() -> np.ndarray:
     return FILTER.forward(lively(FILTER), normal(0, 60, *FILTER.in_shape))[0]
-
-
-def run_child(code: str, **environment: str) -> str:
-    result = subprocess.run(
-        [sys.executable, "-W", "error", "-c", textwrap.dedent(code)],
-        capture_output=True, text=True, env={**os.environ, **environment}, timeout=120,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stderr
-    return result.stdout.strip()
 
 
 def test_context_manager_restores_what_was_before():
@@ -153,21 +142,6 @@ def test_worker_processes_are_serial_by_default(monkeypatch):
             print(pool.map(work, range(2)))
     """
     assert run_child(code) == "[1, 1]"
-
-
-def test_an_error_in_a_thread_reaches_the_caller():
-    def work(slot: int, lo: int, hi: int) -> None:
-        if slot == 1:
-            raise ZeroDivisionError("in the pool")
-
-    with pytest.raises(ZeroDivisionError, match="in the pool"):
-        threads.run(work, [0, 1, 2])
-
-
-def test_empty_ranges_are_left_out():
-    seen = []
-    threads.run(lambda slot, lo, hi: seen.append((slot, lo, hi)), [0, 0, 3, 3])
-    assert seen == [(1, 0, 3)]
 
 
 def test_no_writable_cache():

@@ -1,0 +1,145 @@
+"""Threads inside one compiled call: every share is done once, phases wait for each other, nobody is left behind."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from children import run_child
+from numba.extending import register_jitable
+
+from evref.kernels import threads, together
+from evref.kernels.jit import compiled
+from evref.kernels.together import await_finished, finished, own_first, take
+
+SHARES = 12
+
+
+@register_jitable
+def count(done, who, phases, board, slot):
+    """Each phase adds one to every share, after all shares of the phase before; `who` remembers the slots."""
+    for phase in range(1, phases + 1):
+        for turn in range(SHARES):
+            share = own_first(board, turn, SHARES, slot)
+            if take(board, share, phase):
+                await_finished(board, (phase - 1) * SHARES)
+                for other in range(SHARES):  # all of the last phase is there, whoever did it
+                    if done[other] < phase - 1:
+                        done[SHARES] += 1
+                done[share] += 1
+                who[share] = slot
+                finished(board)
+
+
+def counting(done, who, phases, board, n):
+    together.together(count, (done, who, phases, board), board, n)
+
+
+counting_compiled = compiled(counting)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_every_share_of_every_phase_is_done_once(n):
+    for phases in (1, 2, 50):
+        done, who = np.zeros(SHARES + 1, np.int64), np.full(SHARES, -1)
+        for repeat in range(1, 20):
+            threads.call(counting_compiled, n, done, who, phases)
+            assert done[:SHARES].tolist() == [repeat * phases] * SHARES
+            assert done[SHARES] == 0 or repeat > 1  # counted against the phases of the first call only
+        assert set(who) <= set(range(n))
+
+
+def test_plain_python_does_the_same():
+    done, who = np.zeros(SHARES + 1, np.int64), np.full(SHARES, -1)
+    counting(done, who, 3, together.new_board(), 1)
+    assert done.tolist() == [3] * SHARES + [0]
+    assert set(who) == {0}
+
+
+def test_own_shares_come_first_and_all_are_tried():
+    board = together.new_board()
+    board[together.THREADS] = 3
+    for slot in range(3):
+        order = [own_first(board, turn, SHARES, slot) for turn in range(SHARES)]
+        assert order[:4] == list(range(4 * slot, 4 * slot + 4))
+        assert sorted(order) == list(range(SHARES))
+
+
+def test_a_share_is_taken_once_in_a_phase_and_never_in_an_earlier_one():
+    board = together.new_board()
+    assert take(board, 5, 1)
+    assert not take(board, 5, 1)
+    assert take(board, 5, 3)
+    assert not take(board, 5, 2)
+    assert take(board, 4, 1)
+
+
+def test_helpers_sleep_and_wake():
+    done, who = np.zeros(SHARES + 1, np.int64), np.full(SHARES, -1)
+    threads.call(counting_compiled, 3, done, who, 2)
+    helpers = threads._team.helpers[:2]
+    deadline = time.monotonic() + 30
+    while not all(helper.asleep for helper in helpers) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert all(helper.asleep for helper in helpers)
+    while 1 not in who and time.monotonic() < deadline:  # long enough a job, and the helper is there for some of it
+        threads.call(counting_compiled, 2, done, who, 2000)
+    assert 1 in who
+
+
+def test_who_finds_the_team_busy_works_alone():
+    done, who = np.zeros(SHARES + 1, np.int64), np.full(SHARES, -1)
+    threads.call(counting_compiled, 2, done, who, 1)
+    with threads._team.busy:
+        threads.call(counting_compiled, 2, done, who, 1)
+        assert set(who) == {0}
+    assert done[:SHARES].tolist() == [2] * SHARES
+
+
+def test_a_team_is_released_after_an_error():
+    def fails(board, n):
+        raise ZeroDivisionError("in a kernel")
+
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError, match="in a kernel"):
+            threads.call(fails, 2)
+    assert not threads._team.busy.locked()
+
+
+@pytest.mark.parametrize("pause", [0, 0.2])
+def test_the_process_ends_with_helpers_awake_or_asleep(pause):
+    code = f"""
+        import time, numpy as np, evref as ev
+        from evref.kernels import compiled, threads
+        compiled.SERIAL_BELOW = 0
+        filt = ev.EdgeVariant(ev.generators.cycle(30), 3, 2, 2)
+        with ev.use_threads(3):
+            filt.forward(filt.init(0), np.ones((60, 2, 30)))
+        time.sleep({pause})
+        print(len(threads._team.helpers))
+    """
+    assert run_child(code, EVREF_BACKEND="numba") in ("1", "2")  # no more than there are filters
+
+
+def test_threads_of_python_start_one_team():
+    before = threads._team
+    threads._forget_team()
+    try:
+        teams = []
+        barrier = threading.Barrier(8)
+
+        def start():
+            barrier.wait()
+            teams.append(threads._new_team())
+
+        workers = [threading.Thread(target=start) for _ in range(8)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        assert len(set(map(id, teams))) == 1
+    finally:
+        threads._team.dismiss()
+        threads._team = before
