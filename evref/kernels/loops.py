@@ -10,7 +10,6 @@ of work that writes memory no other task writes; drivers run the tasks lo..hi-1 
 from __future__ import annotations
 
 from functools import cache
-from math import sqrt
 from types import SimpleNamespace
 from typing import Any
 
@@ -405,17 +404,6 @@ def kernels_for(width: int) -> SimpleNamespace:
     return _build(width, SOURCE, compiled)
 
 
-def adam(param, grad, m, v, new, beta1, rest1, beta2, rest2, epsilon, size, root):
-    """new: parameters, m, v.  One pass over memory instead of NumPy's dozen; the order is the reference twin's."""
-    for i in range(param.size):
-        g = grad[i]
-        new_m = beta1 * m[i] + rest1 * g
-        new_v = beta2 * v[i] + rest2 * g * g
-        new[0, i] = param[i] - size * new_m / (sqrt(new_v) / root + epsilon)
-        new[1, i] = new_m
-        new[2, i] = new_v
-
-
 def ranks(indptr, indices, x, is_max, low, high):
     """Nodes of the lower and upper middle rank of each neighbourhood, by a stable insertion sort of its few members."""
     longest = 0
@@ -445,7 +433,6 @@ def ranks(indptr, indices, x, is_max, low, high):
 
 
 pack_compiled = compiled(pack)
-adam_compiled = compiled(adam)
 ranks_compiled = compiled(ranks)
 unpack_compiled = compiled(unpack)
 

@@ -58,10 +58,10 @@ class At(CrossEntropy):
     def __init__(self, call, action):
         self.left, self.action = call, action
 
-    def forward(self, *args, **options):
+    def _value_and_gradient(self, *args):
         self.left -= 1
-        value, tape = super().forward(*args, **options)
-        return (value if self.left else self.action(value)), tape
+        value, slope = super()._value_and_gradient(*args)
+        return (value if self.left else self.action(value)), slope
 
 
 def interrupt(value):
@@ -174,11 +174,11 @@ def test_each_row_averages_over_the_samples_since_the_row_before():
     values = []
 
     class Recorded(CrossEntropy):
-        def forward(self, prediction, target, **options):
-            value, tape = super().forward(prediction, target, **options)
+        def _value_and_gradient(self, prediction, target):
+            value, slope = super()._value_and_gradient(prediction, target)
             if len(target) != len(VALIDATION[1]):
                 values.append((value, len(target)))
-            return value, tape
+            return value, slope
 
     result = train(loss=Recorded(), validation=VALIDATION, validate_every=2, epochs=2)
     assert [n for _, n in values] == [16, 16, 8, 16, 16, 8]
@@ -282,8 +282,8 @@ def test_ctrl_c_returns_the_last_whole_step(call):
     steps = []
 
     class Counting(Adam):
-        def step(self, *args, **options):
-            steps.append(super().step(*args, **options))
+        def _step(self, *args):
+            steps.append(super()._step(*args))
             return steps[-1]
 
     train(optimizer=Counting(0.02))
