@@ -22,7 +22,9 @@ from evref.learn import (
     fit,
     schedules,
 )
+from evref.learn.checkpoint import Run
 from evref.learn.progress import Lines
+from evref.learn.trainer import Learner
 
 RNG = np.random.default_rng(0)
 RING = np.roll(np.eye(6), 1, axis=0) + np.roll(np.eye(6), -1, axis=0)
@@ -141,6 +143,31 @@ def test_float32_parameters_stay_float32():
     x = DATA[0].astype(np.float32)
     result = fit(net, net.init(rng=0, dtype=np.float32), (x, DATA[1]), loss=CrossEntropy(), optimizer=Adam(), epochs=2)
     assert all(p.dtype == np.float32 for p in result.last.values())
+
+
+@pytest.mark.parametrize("of_x", [np.float32, np.float64])
+@pytest.mark.parametrize("of_filter", [np.float32, np.float64])
+def test_a_step_without_doors_is_the_step_with_doors_in_any_mixture_of_dtypes(of_x, of_filter):
+    net, loss, adam = small_network(), CrossEntropy(), Adam(0.02)
+    params = {name: p.astype(of_filter if name[0] == "0" else np.float32) for name, p in net.init(rng=0).items()}
+    x, run = X.astype(of_x), Run(params, adam.init(params))
+    before = {name: p.copy() for name, p in params.items()}
+    prediction, tape = net.forward(params, x)
+    value, loss_tape = loss.forward(prediction, Y)
+    expected, state = adam.step(params, net.backward(params, tape, loss.backward(loss_tape))[0], run.state, 0.1)
+    assert Learner(net, loss, adam).step(run, x, Y, 0.1, "here") == value
+    assert same(run.params, expected) and same(run.state, state) and same(params, before)
+    assert all(run.params[name].dtype == params[name].dtype for name in params)
+
+
+def test_large_parameters_are_not_taken_for_infinite_ones():
+    params = {"weight": np.full((1, 2), 1e30, np.float32)}  # the square overflows
+    run = Run(params, SGD(1.0).init(params))
+    with np.errstate(over="raise", invalid="raise"):
+        value = Learner(Dense((2,), 1, bias=False), MeanSquaredError(), SGD(1.0)).step(
+            run, np.zeros((3, 2), np.float32), np.zeros((3, 1)), 1.0, "here"
+        )
+    assert value == 0 and run.step == 1 and same(run.params, params)
 
 
 # ---- validation ----------------------------------------------------------------------------------------------------
