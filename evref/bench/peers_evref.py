@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 import evref as ev
-from evref.learn.checkpoint import Run
 from evref.learn.trainer import Learner
 
 from .cases import KINDS, Contender, Problem, Results, make_filter, network
@@ -43,9 +42,9 @@ def named(run: Callable[[], tuple[Any, ...]], convert: Callable[[Any], Any] = np
 
 def training(p: Problem) -> Contender:
     adam = ev.Adam()
-    learner = Learner(network(p.case, p.graph()), ev.CrossEntropy(), adam)
     start = {"0.phi": p["phi"], "2.weight": p["weight"], "2.bias": p["bias"]}
-    now = Run(start, adam.init(start))
+    learner = Learner(network(p.case, p.graph()), ev.CrossEntropy(), adam, start)
+    now = learner.fresh()
     x, label = p["x"], p["label"]
 
     def run() -> None:

@@ -6,9 +6,7 @@ functions is one call. One thread each: what a training step spends its time on 
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import exp, log, sqrt
-from typing import Any
 
 import numpy as np
 
@@ -75,25 +73,30 @@ def adam_update(
     param: Array, grad: Array, m: Array, v: Array, rate: float, beta1: float, beta2: float, epsilon: float, step: int
 ) -> tuple[Array, Array, Array]:
     """See :func:`evref.kernels.learning_reference.adam_update`."""
-    new = aligned_empty((3, *param.shape), param.dtype)  # one block for the three
-    old = (_writable(a.astype(param.dtype, copy=False)).reshape(-1) for a in (param, grad, m, v))
-    _adam_update(*old, new.reshape(3, -1), *_adam_constants(param.dtype, rate, beta1, beta2, epsilon, step))
+    dtype = param.dtype
+    new = aligned_empty((3, *param.shape), dtype)  # one block for the three
+    _adam_update(
+        _vector(param, dtype), _vector(grad, dtype), _vector(m, dtype), _vector(v, dtype), new.reshape(3, -1),
+        rate, beta1, beta2, epsilon, float(step),
+    )  # fmt: skip
     return new[0], new[1], new[2]
 
 
-@lru_cache(maxsize=8)  # the same for all parameters of a step
-def _adam_constants(dtype: np.dtype, rate: float, beta1: float, beta2: float, epsilon: float, step: int) -> Any:
-    numbers = beta1, 1 - beta1, beta2, 1 - beta2, epsilon, rate / (1 - beta1**step), (1 - beta2**step) ** 0.5
-    return tuple(dtype.type(number) for number in numbers)
-
-
 @loops.compiled
-def _adam_update(param, grad, m, v, new, beta1, rest1, beta2, rest2, epsilon, size, root):
+def _adam_update(param, grad, m, v, new, rate, beta1, beta2, epsilon, step):
     """new: parameters, m, v.  One pass over memory instead of NumPy's dozen; the order is the reference twin's."""
+    number = param.dtype.type  # constants are rounded once, as NumPy rounds them
+    keep1, rest1, keep2, rest2 = number(beta1), number(1 - beta1), number(beta2), number(1 - beta2)
+    size, root = number(rate / (1 - beta1**step)), number((1 - beta2**step) ** 0.5)
+    least = number(epsilon)
     for i in range(param.size):
         g = grad[i]
-        new_m = beta1 * m[i] + rest1 * g
-        new_v = beta2 * v[i] + rest2 * g * g
-        new[0, i] = param[i] - size * new_m / (sqrt(new_v) / root + epsilon)
+        new_m = keep1 * m[i] + rest1 * g
+        new_v = keep2 * v[i] + rest2 * g * g
+        new[0, i] = param[i] - size * new_m / (sqrt(new_v) / root + least)
         new[1, i] = new_m
         new[2, i] = new_v
+
+
+def _vector(array: Array, dtype: np.dtype) -> Array:
+    return _writable(array if array.dtype is dtype else array.astype(dtype)).reshape(-1)

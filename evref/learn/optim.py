@@ -22,7 +22,10 @@ State = dict[str, np.ndarray]
 
 
 class Optimizer:
-    """Base of the optimisers: the doors. An optimiser names its moments and writes `_update` for one array."""
+    """Base of the optimisers: the doors. An optimiser names its moments and writes `_update` for one array.
+
+    It must treat every entry alike, wherever it stands: `fit` hands over all parameters in one array.
+    """
 
     moments: ClassVar[tuple[str, ...]]  # arrays kept for each parameter
     learning_rate: float

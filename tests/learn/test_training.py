@@ -22,7 +22,6 @@ from evref.learn import (
     fit,
     schedules,
 )
-from evref.learn.checkpoint import Run
 from evref.learn.progress import Lines
 from evref.learn.trainer import Learner
 
@@ -150,23 +149,24 @@ def test_float32_parameters_stay_float32():
 def test_a_step_without_doors_is_the_step_with_doors_in_any_mixture_of_dtypes(of_x, of_filter):
     net, loss, adam = small_network(), CrossEntropy(), Adam(0.02)
     params = {name: p.astype(of_filter if name[0] == "0" else np.float32) for name, p in net.init(rng=0).items()}
-    x, run = X.astype(of_x), Run(params, adam.init(params))
+    x, learner = X.astype(of_x), Learner(net, loss, adam, params)
     before = {name: p.copy() for name, p in params.items()}
     prediction, tape = net.forward(params, x)
     value, loss_tape = loss.forward(prediction, Y)
-    expected, state = adam.step(params, net.backward(params, tape, loss.backward(loss_tape))[0], run.state, 0.1)
-    assert Learner(net, loss, adam).step(run, x, Y, 0.1, "here") == value
-    assert same(run.params, expected) and same(run.state, state) and same(params, before)
+    grads, _ = net.backward(params, tape, loss.backward(loss_tape))
+    expected, _ = adam.step(params, grads, adam.init(params), 0.1)
+    run = learner.fresh()
+    assert learner.step(run, x, Y, 0.1, "here") == value
+    assert same(run.params, expected) and same(params, before)
     assert all(run.params[name].dtype == params[name].dtype for name in params)
 
 
 def test_large_parameters_are_not_taken_for_infinite_ones():
     params = {"weight": np.full((1, 2), 1e30, np.float32)}  # the square overflows
-    run = Run(params, SGD(1.0).init(params))
+    learner = Learner(Dense((2,), 1, bias=False), MeanSquaredError(), SGD(1.0), params)
+    run = learner.fresh()
     with np.errstate(over="raise", invalid="raise"):
-        value = Learner(Dense((2,), 1, bias=False), MeanSquaredError(), SGD(1.0)).step(
-            run, np.zeros((3, 2), np.float32), np.zeros((3, 1)), 1.0, "here"
-        )
+        value = learner.step(run, np.zeros((3, 2), np.float32), np.zeros((3, 1)), 1.0, "here")
     assert value == 0 and run.step == 1 and same(run.params, params)
 
 
@@ -314,8 +314,9 @@ def test_ctrl_c_returns_the_last_whole_step(call):
             return steps[-1]
 
     train(optimizer=Counting(0.02))
-    expected = steps[call - 2][0] if call > 1 else small_network().init(rng=0)
-    assert same(result.params, expected)
+    net = small_network()
+    expected = steps[call - 2][0]["float64"] if call > 1 else net.to_vector(net.init(rng=0))
+    assert np.array_equal(net.to_vector(result.params), expected)
 
 
 def test_ctrl_c_inside_the_optimiser_leaves_no_half_updated_parameters():
@@ -324,7 +325,7 @@ def test_ctrl_c_inside_the_optimiser_leaves_no_half_updated_parameters():
 
         def _update(self, *args):
             self.count += 1
-            if self.count == 4 * 4 + 3:  # third of the four arrays in the fifth step
+            if self.count == 5:
                 raise KeyboardInterrupt
             return super()._update(*args)
 
