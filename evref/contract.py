@@ -15,7 +15,8 @@ which is the dot test (:func:`evref.verify.gradcheck.dot_test`).
 
 This file holds the doors: what comes in is checked, brought to one batch shape and one dtype, and goes out in the
 shape it came in. A family of filters or layers writes only the mathematics, as the three hooks `_forward`,
-`_backward`, `_jvp`, and says the shapes of its parameters.
+`_backward`, `_jvp`, and says the shapes of its parameters. A fourth, `_parameter_gradients`, is there to be overridden
+where `_backward` can be had for less without grad_x, which training does not read.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The hot loops, twice: `reference` (NumPy/SciPy, reads like the equations) and `compiled` (numba, runs by default).
 
-Both modules define the same functions with the same signatures; :func:`current` returns the one in force.
+Both modules define the same functions with the same signatures; :func:`current` returns the one in force. So do the
+pairs `shift_` (filters of one shift) and `learning_` (what training does around its filters).
 """
 
 from __future__ import annotations

@@ -26,19 +26,22 @@ def cross_entropy(z: Array, label: Array) -> tuple[float, Array]:
 @loops.compiled
 def _cross_entropy(z, label, slope):
     batch, classes = z.shape
-    share = z.dtype.type(batch)
+    number = z.dtype.type
     value = 0.0
     for b in range(batch):
         top = z[b, 0]
         for c in range(1, classes):
             top = max(top, z[b, c])
-        total = z.dtype.type(0)
+        total = number(0)
+        own = number(np.nan)  # of a label that is no class: a NaN can be noticed, memory of others could not
         for c in range(classes):
             slope[b, c] = exp(z[b, c] - top)
             total += slope[b, c]
-        value += log(total) - (z[b, label[b]] - top)
+            if c == label[b]:
+                own = z[b, c] - top
+        value += log(total) - own
         for c in range(classes):
-            slope[b, c] = (slope[b, c] / total - (c == label[b])) / share
+            slope[b, c] = (slope[b, c] / total - (c == label[b])) / number(batch)
     return value / batch
 
 

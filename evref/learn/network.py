@@ -202,7 +202,8 @@ class Network(Module):
             return {}
         grads, grad_y = self._back_to(i + 1, params, saved, grad_y)
         part = self.layers[i]._parameter_gradients(self._part(params, i), saved[i], grad_y)
-        grads.update({full: part[p] for p, full in self._names[i]})
+        for p, full in self._names[i]:
+            grads[full] = part[p]
         return grads
 
     def _back_to(self, lowest: int, params: Parameters, saved: list[Any], grad_y: Array) -> tuple[Parameters, Array]:
@@ -210,7 +211,8 @@ class Network(Module):
         grads: Parameters = {}
         for i in reversed(range(lowest, len(self.layers))):
             part, grad_y = self.layers[i]._backward(self._part(params, i), saved[i], grad_y)
-            grads.update({full: part[p] for p, full in self._names[i]})
+            for p, full in self._names[i]:
+                grads[full] = part[p]
         return grads, grad_y
 
     def _jvp(self, params: Parameters, x: Array, dparams: Parameters, dx: Array) -> Array:

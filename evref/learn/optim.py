@@ -68,9 +68,10 @@ class Optimizer:
             gradient = grads[name].astype(p.dtype, copy=False)
             if self.weight_decay:
                 gradient = gradient + self.weight_decay * p
-            keys = [f"{moment}.{name}" for moment in self.moments]
-            new_params[name], *new = self._update(p, gradient, [state[key] for key in keys], rate, count)
-            new_state.update(zip(keys, new, strict=True))
+            old = [state[f"{moment}.{name}"] for moment in self.moments]
+            new_params[name], *new = self._update(p, gradient, old, rate, count)
+            for moment, value in zip(self.moments, new, strict=True):
+                new_state[f"{moment}.{name}"] = value
         return new_params, new_state
 
     def _update(self, p: Array, gradient: Array, moments: list[Array], rate: float, count: int) -> tuple[Array, ...]:

@@ -95,6 +95,13 @@ def test_labels_of_any_integer_type(twin, kind):
     assert value == expected and np.array_equal(slope, expected_slope)
 
 
+@pytest.mark.parametrize("label", [-1, 4, 2**40])
+def test_a_label_that_is_no_class_reads_no_foreign_memory(label):
+    z, labels = logits(3)
+    labels[2] = label
+    assert np.isnan(learning_compiled.cross_entropy(z, labels)[0])
+
+
 # ---- ReLU ----------------------------------------------------------------------------------------------------------
 @each_twin
 @each_dtype
