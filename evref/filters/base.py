@@ -5,7 +5,7 @@ A new family subclasses :class:`Filter` and writes
     _shapes()                              its parameters (without the bias)
     _init_scale(name)                      the half-width of their uniform start
     _apply, _apply_backward, _apply_jvp    forward, adjoint and tangent, one above the other
-    _apply_parameter_gradients             only where the adjoint costs less without grad_x, which training does not read
+    _apply_parameter_gradients             only where the adjoint costs less without grad_x (training does not read it)
     matrix, to_edge_variant                what the equations call H(S), and its map into the EV recursion
     reach, n_operations, example
 

@@ -19,6 +19,7 @@ Array = np.ndarray
 
 def cross_entropy(z: Array, label: Array) -> tuple[float, Array]:
     """See :func:`evref.kernels.learning_reference.cross_entropy`. The value is summed in float64."""
+    _require_same_shape(label, z[:, 0])
     slope = np.empty(z.shape, z.dtype)
     return _cross_entropy(_writable(z), _writable(label.astype(np.int64, copy=False)), slope), slope
 
@@ -61,6 +62,7 @@ def _relu(x, y, keep):
 
 def relu_backward(keep: Array, grad_y: Array) -> Array:
     """See :func:`evref.kernels.learning_reference.relu_backward`."""
+    _require_same_shape(keep, grad_y)
     grad_x = aligned_empty(grad_y.shape, grad_y.dtype)
     _relu_backward(_writable(keep).reshape(-1), _writable(grad_y).reshape(-1), grad_x.reshape(-1))
     return grad_x
@@ -76,6 +78,7 @@ def adam_update(
     param: Array, grad: Array, m: Array, v: Array, rate: float, beta1: float, beta2: float, epsilon: float, step: int
 ) -> tuple[Array, Array, Array]:
     """See :func:`evref.kernels.learning_reference.adam_update`."""
+    _require_same_shape(param, grad)
     dtype = param.dtype
     new = aligned_empty((3, *param.shape), dtype)  # one block for the three
     _adam_update(
@@ -103,3 +106,9 @@ def _adam_update(param, grad, m, v, new, rate, beta1, beta2, epsilon, step):
 
 def _vector(array: Array, dtype: np.dtype) -> Array:
     return _writable(array if array.dtype is dtype else array.astype(dtype)).reshape(-1)
+
+
+def _require_same_shape(one: Array, other: Array) -> None:
+    """NumPy complains by itself; a compiled loop would read beyond the end."""
+    if one.shape != other.shape:
+        raise ValueError(f"shapes {one.shape} and {other.shape} are not the same")

@@ -13,7 +13,7 @@ class Packing:
     """Where named arrays lie in vectors, one vector for each dtype among them.
 
     >>> packing = Packing({"a": np.zeros((2, 2)), "b": np.zeros(1)})
-    >>> vectors = packing.pack({"a": [[1, 2], [3, 4]], "b": [5]})
+    >>> vectors = packing.pack({"a": np.array([[1, 2], [3, 4]]), "b": np.array([5])})
     >>> vectors
     {'float64': array([1., 2., 3., 4., 5.])}
     >>> packing.unpack(vectors)["a"]
@@ -33,7 +33,10 @@ class Packing:
         self._places = [(name, *places[name]) for name in params]
 
     def pack(self, arrays: Parameters) -> Parameters:
-        """New vectors with a copy of `arrays`, each in the dtype of its parameter."""
+        """New vectors with a copy of `arrays`, each in the dtype of its parameter, or an error if one does not fit."""
+        for name, _, _, shape in self._places:
+            if arrays[name].shape != shape:
+                raise ValueError(f"the array for {name!r} has shape {arrays[name].shape}; expected {shape}")
         return {
             dtype: np.concatenate([arrays[name] for name in names], axis=None, dtype=dtype)
             for dtype, names in self._names.items()

@@ -66,6 +66,8 @@ class Learner:
         params, dtype = one_dtype(params, x.dtype)
         prediction, saved = self.network._forward(params, x.astype(dtype, copy=False))
         value, slope = self.loss._value_and_gradient(prediction, y)
+        if slope.shape != prediction.shape:
+            raise ValueError(f"{self.loss!r} has a gradient of shape {slope.shape}; expected {prediction.shape}")
         return float(value), self.network._parameter_gradients(params, saved, slope.astype(dtype, copy=False))
 
     def step(self, run: Run, x: Array, y: Array, rate: float, where: str) -> float:
@@ -79,8 +81,8 @@ class Learner:
         vectors, state = self.optimizer._step(vectors, self.packing.pack(grads), run.state, rate)
         if not all(map(checks.is_finite, vectors.values())):
             raise Stop("diverged", f"the parameters were no longer finite after {where}")
-        run.params, run.vectors, run.state = self.packing.unpack(vectors), vectors, state
-        run.step += 1
+        params = self.packing.unpack(vectors)
+        run.params, run.vectors, run.state, run.step = params, vectors, state, run.step + 1
         return value
 
 

@@ -169,3 +169,13 @@ def test_any_layout_gives_the_same_and_is_left_alone(twin, layout):
             np.testing.assert_array_equal(found, expected)
         for array, before in zip(other, arrays, strict=True):
             np.testing.assert_array_equal(array, before)
+
+
+def test_arrays_that_do_not_fit_each_other_read_no_foreign_memory():
+    z, label = logits(6)
+    with pytest.raises(ValueError, match=r"shapes \(6,\) and \(7,\)"):
+        learning_compiled.cross_entropy(z, label[:-1])
+    with pytest.raises(ValueError, match="not the same"):
+        learning_compiled.relu_backward(z > 0, z[:-1])
+    with pytest.raises(ValueError, match="not the same"):
+        learning_compiled.adam_update(z, z[:-1], z, z, 0.1, 0.9, 0.99, 1e-8, 1)

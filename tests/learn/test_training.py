@@ -334,6 +334,23 @@ def test_ctrl_c_inside_the_optimiser_leaves_no_half_updated_parameters():
     assert same(result.last, train(loss=At(5, interrupt)).last)
 
 
+def test_a_layer_or_loss_with_gradients_of_another_shape_is_found_out():
+    class Turned(Dense):
+        def _parameter_gradients(self, *args):
+            return {name: grad.T for name, grad in super()._parameter_gradients(*args).items()}
+
+    with pytest.raises(ValueError, match=r"'0.weight' has shape \(6, 3\); expected \(3, 6\)"):
+        train(Network([Turned((1, 6), outputs=3)]))
+
+    class Short(CrossEntropy):
+        def _value_and_gradient(self, *args):
+            value, slope = super()._value_and_gradient(*args)
+            return value, slope[1:]
+
+    with pytest.raises(ValueError, match=r"gradient of shape \(15, 3\); expected \(16, 3\)"):
+        train(loss=Short())
+
+
 def test_other_errors_are_not_swallowed():
     def fail(value):
         raise ZeroDivisionError
