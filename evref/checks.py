@@ -63,16 +63,21 @@ def as_dtype(name: str, value: Any) -> np.dtype:
     return dtype
 
 
-def require_finite(name: str, array: np.ndarray) -> None:
-    """ValueError with the first offending index if `array` holds NaN or inf."""
+def is_finite(array: np.ndarray) -> bool:
+    """Whether `array` holds neither NaN nor inf."""
     # A sum of squares is finite only if every term is: one pass decides the usual case. BLAS is fastest, but wakes its
     # threads from 10,000 numbers on, which can take milliseconds on a busy machine.
     flat = array.ravel()
     by_blas = flat.size <= 10_000 or flat.size > 500_000
     if isfinite((np.vdot(flat, flat) if by_blas else np.einsum("i,i->", flat, flat)).real):
-        return
-    bad = np.argwhere(~np.isfinite(array))
-    if bad.size:
+        return True
+    return bool(np.isfinite(array).all())
+
+
+def require_finite(name: str, array: np.ndarray) -> None:
+    """ValueError with the first offending index if `array` holds NaN or inf."""
+    if not is_finite(array):
+        bad = np.argwhere(~np.isfinite(array))
         index = tuple(int(i) for i in bad[0])
         raise ValueError(
             f"{name} has {len(bad)} value(s) that are not finite, the first {array[index]} at index {index}; "

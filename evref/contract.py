@@ -15,7 +15,8 @@ which is the dot test (:func:`evref.verify.gradcheck.dot_test`).
 
 This file holds the doors: what comes in is checked, brought to one batch shape and one dtype, and goes out in the
 shape it came in. A family of filters or layers writes only the mathematics, as the three hooks `_forward`,
-`_backward`, `_jvp`, and says the shapes of its parameters.
+`_backward`, `_jvp`, and says the shapes of its parameters. A fourth, `_parameter_gradients`, is there to be overridden
+where `_backward` can be had for less without grad_x, which training does not read.
 """
 
 from __future__ import annotations
@@ -181,7 +182,7 @@ class Module:
         """Output and the tape for `backward`. The output comes in the kind of `x`."""
         params = self._checked_parameters(params, check_finite=check_finite)
         batch = self._as_batch("x", x, check_finite)
-        params, dtype = _one_dtype(params, batch.dtype)
+        params, dtype = one_dtype(params, batch.dtype)
         y, saved = self._forward(params, batch.astype(dtype, copy=False))
         x_shape = np.shape(x)
         y_shape = self._out_shape_for(x_shape, y)
@@ -204,7 +205,7 @@ class Module:
         if self.in_shape is not None and len(tape.x_shape) < len(self.in_shape) + 1:
             out_shape = self.out_shape
             grad_y = grad_y.reshape(1, *(grad_y.shape if out_shape is None else out_shape))
-        cast, _ = _one_dtype(params, tape.dtype)
+        cast, _ = one_dtype(params, tape.dtype)
         grads, grad_x = self._backward(cast, tape.saved, grad_y.astype(tape.dtype, copy=False))
         grads = {name: grads[name].astype(params[name].dtype, copy=False) for name in params}
         return grads, grad_x.reshape(tape.x_shape).astype(tape.x_dtype, copy=False)
@@ -234,6 +235,10 @@ class Module:
     def _backward(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> tuple[Parameters, np.ndarray]:
         raise TypeError(f"{type(self).__name__} defines no _backward")
 
+    def _parameter_gradients(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> Parameters:
+        """`_backward` without grad_x, which nobody reads in training; override it where leaving it out saves work."""
+        return self._backward(params, saved, grad_y)[0]
+
     def _jvp(self, params: Parameters, x: np.ndarray, dparams: Parameters, dx: np.ndarray) -> np.ndarray:
         raise TypeError(f"{type(self).__name__} defines no _jvp")
 
@@ -246,7 +251,7 @@ def _described(value: Any) -> str:
     return repr(value)
 
 
-def _one_dtype(params: Parameters, dtype: np.dtype) -> tuple[Parameters, np.dtype]:
+def one_dtype(params: Parameters, dtype: np.dtype) -> tuple[Parameters, np.dtype]:
     """The dtype of the computation, and the parameters in it; usually there is nothing to do."""
     if all(array.dtype == dtype for array in params.values()):
         return params, dtype

@@ -47,6 +47,20 @@ def everything(module: ev.Module, params: dict, x: np.ndarray) -> dict[str, np.n
 
 # ---- gradients ------------------------------------------------------------------------------------------------------
 @each_backend
+@each_module
+def test_gradients_without_that_of_the_input_are_the_same(kind, name, backend):
+    module, params, x = module_and_input(kind, name, GRAPHS["directed"])
+    with ev.use_backend(backend):
+        y, tape = module.forward(params, x)
+        u = normal(2, *y.shape)
+        expected, _ = module.backward(params, tape, u)
+        found = module._parameter_gradients(params, tape.saved, u)
+    assert found.keys() == expected.keys() == params.keys()
+    for key in params:
+        np.testing.assert_array_equal(found[key], expected[key])
+
+
+@each_backend
 @each_graph
 @each_module
 def test_dot_test(kind, name, graph, backend):

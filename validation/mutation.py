@@ -36,6 +36,8 @@ ROOT = Path(__file__).resolve().parent.parent
 FILES = [
     "evref/kernels/reference.py",
     "evref/kernels/loops.py",
+    "evref/kernels/learning_reference.py",
+    "evref/kernels/learning_compiled.py",
     "evref/filters/edge_variant.py",
     *(f"evref/learn/{name}.py" for name in ("dense", "losses", "activations", "optim")),
 ]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import evref as ev
+from evref.learn.trainer import Learner
 
 from .cases import KINDS, Contender, Problem, Results, make_filter, network
 
@@ -40,25 +41,20 @@ def named(run: Callable[[], tuple[Any, ...]], convert: Callable[[Any], Any] = np
 
 
 def training(p: Problem) -> Contender:
-    net, loss, adam = network(p.case, p.graph()), ev.CrossEntropy(), ev.Adam()
+    adam = ev.Adam()
     start = {"0.phi": p["phi"], "2.weight": p["weight"], "2.bias": p["bias"]}
-    now = [start, adam.init(start)]
+    learner = Learner(network(p.case, p.graph()), ev.CrossEntropy(), adam, start)
+    now = learner.fresh()
     x, label = p["x"], p["label"]
 
-    def gradients(params: dict[str, Any]) -> tuple[float, dict[str, Any]]:
-        logits, tape = net.forward(params, x, check_finite=False)
-        value, loss_tape = loss.forward(logits, label, check_finite=False)
-        return value, net.backward(params, tape, loss.backward(loss_tape), check_finite=False)[0]
-
     def run() -> None:
-        _, grads = gradients(now[0])
-        now[:] = adam.step(now[0], grads, now[1])
+        learner.step(now, x, label, adam.learning_rate, "the benchmark")
 
     def result() -> Results:
-        value, grads = gradients(start)
+        value, grads = learner.gradients(start, x, label)
         run()
         names = {"phi": "0.phi", "weight": "2.weight", "bias": "2.bias"}
-        moved = {f"moved_{short}": now[0][name] - start[name] for short, name in names.items()}
+        moved = {f"moved_{short}": now.params[name] - start[name] for short, name in names.items()}
         return {"loss": np.asarray(value), **{f"grad_{s}": grads[n] for s, n in names.items()}, **moved}
 
     return Contender(run, result)

@@ -5,6 +5,7 @@ A new family subclasses :class:`Filter` and writes
     _shapes()                              its parameters (without the bias)
     _init_scale(name)                      the half-width of their uniform start
     _apply, _apply_backward, _apply_jvp    forward, adjoint and tangent, one above the other
+    _apply_parameter_gradients             only where the adjoint costs less without grad_x (training does not read it)
     matrix, to_edge_variant                what the equations call H(S), and its map into the EV recursion
     reach, n_operations, example
 
@@ -74,9 +75,15 @@ class Filter(Module, ABC):
 
     def _backward(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> tuple[Parameters, np.ndarray]:
         grads, grad_x = self._apply_backward(params, saved, grad_y)
+        return self._with_bias(grads, grad_y), grad_x
+
+    def _parameter_gradients(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> Parameters:
+        return self._with_bias(self._apply_parameter_gradients(params, saved, grad_y), grad_y)
+
+    def _with_bias(self, grads: Parameters, grad_y: np.ndarray) -> Parameters:
         if self.bias:
             grads["bias"] = grad_y.sum(axis=(0, 2))
-        return grads, grad_x
+        return grads
 
     def _jvp(self, params: Parameters, x: np.ndarray, dparams: Parameters, dx: np.ndarray) -> np.ndarray:
         dy = self._apply_jvp(params, x, dparams, dx)
@@ -96,6 +103,10 @@ class Filter(Module, ABC):
     @abstractmethod
     def _apply_backward(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> tuple[Parameters, np.ndarray]:
         """Gradients of every parameter but the bias, as a new dict, and grad_x."""
+
+    def _apply_parameter_gradients(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> Parameters:
+        """`_apply_backward` without grad_x, which nobody reads in training; for families that save work by it."""
+        return self._apply_backward(params, saved, grad_y)[0]
 
     @abstractmethod
     def _apply_jvp(self, params: Parameters, x: np.ndarray, dparams: Parameters, dx: np.ndarray) -> np.ndarray:

@@ -131,12 +131,22 @@ class EdgeVariant(Filter):
         return y, (kernel, saved)  # the adjoint is that of the kernels that went forward
 
     def _apply_backward(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> tuple[Parameters, np.ndarray]:
+        return self._gradients(params, saved, grad_y, True)
+
+    def _gradients(
+        self, params: Parameters, saved: Any, grad_y: np.ndarray, input_gradient: bool
+    ) -> tuple[Parameters, np.ndarray]:
         kernel, saved = saved
-        grad_phi, grad_phi0, grad_x = kernel.ev_backward(self.graph, params["phi"], self._phi0(params), saved, grad_y)
+        grad_phi, grad_phi0, grad_x = kernel.ev_backward(
+            self.graph, params["phi"], self._phi0(params), saved, grad_y, input_gradient
+        )
         grads = {"phi": grad_phi}
         if self.zeroth == "diagonal":
             grads["phi0"] = grad_phi0
         return grads, grad_x
+
+    def _apply_parameter_gradients(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> Parameters:
+        return self._gradients(params, saved, grad_y, False)[0]
 
     def _apply_jvp(self, params: Parameters, x: np.ndarray, dparams: Parameters, dx: np.ndarray) -> np.ndarray:
         phi0 = self._phi0(params)

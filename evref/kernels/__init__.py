@@ -1,6 +1,7 @@
 """The hot loops, twice: `reference` (NumPy/SciPy, reads like the equations) and `compiled` (numba, runs by default).
 
-Both modules define the same functions with the same signatures; :func:`current` returns the one in force.
+Both modules define the same functions with the same signatures; :func:`current` returns the one in force. So do the
+pairs `shift_` (filters of one shift) and `learning_` (what training does around its filters).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import logging
 import os
 import sys
 from contextvars import ContextVar
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 
@@ -18,7 +20,7 @@ from .. import checks
 from .settings import Setting
 from .threads import n_threads, use_threads
 
-__all__ = ["BACKENDS", "backend", "current", "for_shifts", "n_threads", "use_backend", "use_threads"]
+__all__ = ["BACKENDS", "backend", "current", "for_learning", "for_shifts", "n_threads", "use_backend", "use_threads"]
 
 BACKENDS = {"numba": "compiled", "numpy": "reference"}
 
@@ -30,7 +32,7 @@ class use_backend(Setting):
     """Choose the kernels: `"numba"` (compiled, the default) or `"numpy"` (the reference).
 
     A plain call changes the choice for the whole process; as a context manager it changes it for the body alone, in
-    this thread alone. Without either, the environment variable `EVREF_BACKEND` decides, else `"numba"`.
+    this thread alone. Without either, the environment variable `EVREF_BACKEND`, read once, decides, else `"numba"`.
 
     >>> import evref
     >>> with evref.use_backend("numpy"):
@@ -47,15 +49,27 @@ class use_backend(Setting):
 
 def backend() -> str:
     """Name of the kernels in force."""
-    name = use_backend.chosen()
-    if name is None:
-        name = checks.as_choice("EVREF_BACKEND", os.environ.get("EVREF_BACKEND", "numba"), tuple(BACKENDS))
-    return "numpy" if _numba_broken else name
+    return "numpy" if _numba_broken else use_backend.chosen() or _from_environment()
+
+
+@cache  # a look into the environment takes longer than some kernels
+def _from_environment() -> str:
+    return checks.as_choice("EVREF_BACKEND", os.environ.get("EVREF_BACKEND", "numba"), tuple(BACKENDS))
 
 
 def for_shifts(dtype: np.dtype) -> ModuleType:
-    """The kernels in force for filters of one shift S; complex numbers, which `compiled` lacks, go to the reference."""
-    return current("shift_") if dtype.kind == "f" else _module("shift_reference")
+    """The kernels in force for filters of one shift S."""
+    return _for_dtype("shift_", dtype)
+
+
+def for_learning(dtype: np.dtype) -> ModuleType:
+    """The kernels in force for what a training does around its filters: activations, losses, optimisers."""
+    return _for_dtype("learning_", dtype)
+
+
+def _for_dtype(family: str, dtype: np.dtype) -> ModuleType:
+    """Complex numbers, which `compiled` lacks, go to the reference."""
+    return current(family) if dtype.kind == "f" else _module(f"{family}reference")
 
 
 def current(family: str = "") -> ModuleType:

@@ -9,10 +9,9 @@ order, whatever the number of threads.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import prod
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import types  # noqa: F401  (a broken numba must fail at this import, not in the middle of a computation)
@@ -174,25 +173,6 @@ def _pieces(graph: Graph, starts: str, n: int) -> Array:
         inner = np.searchsorted(indptr, [indptr[-1] * piece // n for piece in range(1, n)])
         made = graph._derived[starts, n] = np.array([0, *inner, graph.n_nodes])
     return made
-
-
-def adam_update(
-    param: Array, grad: Array, m: Array, v: Array, rate: float, beta1: float, beta2: float, epsilon: float, step: int
-) -> tuple[Array, Array, Array]:
-    """See :func:`evref.kernels.reference.adam_update`."""
-    dtype, shape = param.dtype, param.shape
-    new = aligned_empty((3, param.size), dtype)  # one block for the three
-    loops.adam_compiled(
-        *(_writable(a if a.dtype == dtype else a.astype(dtype)).reshape(-1) for a in (param, grad, m, v)), new,
-        *_adam_constants(dtype, rate, beta1, beta2, epsilon, step),
-    )  # fmt: skip
-    return new[0].reshape(shape), new[1].reshape(shape), new[2].reshape(shape)
-
-
-@lru_cache(maxsize=8)  # the same for all parameters of a step
-def _adam_constants(dtype: np.dtype, rate: float, beta1: float, beta2: float, epsilon: float, step: int) -> Any:
-    numbers = beta1, 1 - beta1, beta2, 1 - beta2, epsilon, rate / (1 - beta1**step), (1 - beta2**step) ** 0.5
-    return tuple(dtype.type(number) for number in numbers)
 
 
 def neighborhood_ranks(indptr: Array, indices: Array, x: Array, kind: str) -> tuple[Array, Array]:

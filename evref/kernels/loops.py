@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from functools import cache
 from hashlib import sha256
-from math import sqrt
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -570,17 +569,6 @@ def kernels_for(width: int) -> SimpleNamespace:
     return _build(width, SOURCE, compiled)
 
 
-def adam(param, grad, m, v, new, beta1, rest1, beta2, rest2, epsilon, size, root):
-    """new: parameters, m, v.  One pass over memory instead of NumPy's dozen; the order is the reference twin's."""
-    for i in range(param.size):
-        g = grad[i]
-        new_m = beta1 * m[i] + rest1 * g
-        new_v = beta2 * v[i] + rest2 * g * g
-        new[0, i] = param[i] - size * new_m / (sqrt(new_v) / root + epsilon)
-        new[1, i] = new_m
-        new[2, i] = new_v
-
-
 def ranks(indptr, indices, x, is_max, low, high):
     """Nodes of the lower and upper middle rank of each neighbourhood, by a stable insertion sort of its few members."""
     longest = 0
@@ -610,7 +598,6 @@ def ranks(indptr, indices, x, is_max, low, high):
 
 
 serve_compiled = compiled(serve)
-adam_compiled = compiled(adam)
 ranks_compiled = compiled(ranks)
 
 

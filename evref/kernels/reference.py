@@ -101,21 +101,6 @@ def ev_jvp(
     return dy
 
 
-def adam_update(
-    param: Array, grad: Array, m: Array, v: Array, rate: float, beta1: float, beta2: float, epsilon: float, step: int
-) -> tuple[Array, Array, Array]:
-    """One step of Adam (Kingma & Ba 2015, algorithm 1), `step` counted from 1; returns new param, m, v.
-
-    m <- beta1 m + (1 - beta1) g,           v <- beta2 v + (1 - beta2) g^2,
-    param <- param - rate * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
-    """
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad * grad
-    size = rate / (1 - beta1**step)
-    root = (1 - beta2**step) ** 0.5
-    return param - size * m / (np.sqrt(v) / root + epsilon), m, v
-
-
 def neighborhood_ranks(indptr: Array, indices: Array, x: Array, kind: str) -> tuple[Array, Array]:
     """Which neighbour a `"max"` or `"median"` over each neighbourhood picks.
 

@@ -86,16 +86,20 @@ class Dense(Module):
 
     def _forward(self, params: Parameters, x: Array) -> tuple[Array, Array]:
         flat = self._flat(x).copy()  # the caller may reuse x before the backward pass
-        y = flat @ params["weight"].T
+        y = flat.dot(params["weight"].T)
         if self.bias:
             y += params["bias"]
         return y, flat
 
-    def _backward(self, params: Parameters, saved: Array, grad_y: Array) -> tuple[Parameters, Array]:
-        grads = {"weight": grad_y.T @ saved}
+    def _parameter_gradients(self, params: Parameters, saved: Array, grad_y: Array) -> Parameters:
+        grads = {"weight": grad_y.T.dot(saved)}
         if self.bias:
             grads["bias"] = grad_y.sum(axis=0)
-        return grads, (grad_y @ params["weight"]).reshape(len(grad_y), *self.in_shape)
+        return grads
+
+    def _backward(self, params: Parameters, saved: Array, grad_y: Array) -> tuple[Parameters, Array]:
+        grad_x = grad_y.dot(params["weight"]).reshape(len(grad_y), *self.in_shape)
+        return self._parameter_gradients(params, saved, grad_y), grad_x
 
     def _jvp(self, params: Parameters, x: Array, dparams: Parameters, dx: Array) -> Array:
         dy = self._flat(dx) @ params["weight"].T + self._flat(x) @ dparams["weight"].T

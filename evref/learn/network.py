@@ -60,6 +60,7 @@ class Network(Module):
         self.graph = self._common_graph()
         # (name in the layer, name in the network) for the parameters of each layer
         self._names = [[(p, f"{i}.{p}") for p in layer.parameter_shapes()] for i, layer in enumerate(self.layers)]
+        self._first = next((i for i, names in enumerate(self._names) if names), None)  # layer with parameters
 
     def _label(self, i: int) -> str:
         return f"layer {i} ({type(self.layers[i]).__name__})"
@@ -192,10 +193,26 @@ class Network(Module):
         return x, tapes
 
     def _backward(self, params: Parameters, saved: list[Any], grad_y: Array) -> tuple[Parameters, Array]:
+        return self._back_to(0, params, saved, grad_y)
+
+    def _parameter_gradients(self, params: Parameters, saved: list[Any], grad_y: Array) -> Parameters:
+        """The cotangent goes no further down than the first layer that learns."""
+        i = self._first
+        if i is None:
+            return {}
+        grads, grad_y = self._back_to(i + 1, params, saved, grad_y)
+        part = self.layers[i]._parameter_gradients(self._part(params, i), saved[i], grad_y)
+        for p, full in self._names[i]:
+            grads[full] = part[p]
+        return grads
+
+    def _back_to(self, lowest: int, params: Parameters, saved: list[Any], grad_y: Array) -> tuple[Parameters, Array]:
+        """Gradients of the layers from `lowest` on, and the cotangent of what went into that one."""
         grads: Parameters = {}
-        for i in reversed(range(len(self.layers))):
+        for i in reversed(range(lowest, len(self.layers))):
             part, grad_y = self.layers[i]._backward(self._part(params, i), saved[i], grad_y)
-            grads.update({full: part[p] for p, full in self._names[i]})
+            for p, full in self._names[i]:
+                grads[full] = part[p]
         return grads, grad_y
 
     def _jvp(self, params: Parameters, x: Array, dparams: Parameters, dx: Array) -> Array:

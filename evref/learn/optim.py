@@ -22,7 +22,10 @@ State = dict[str, np.ndarray]
 
 
 class Optimizer:
-    """Base of the optimisers: the doors. An optimiser names its moments and writes `_update` for one array."""
+    """Base of the optimisers: the doors. An optimiser names its moments and writes `_update` for one array.
+
+    It must treat every entry alike, wherever it stands: `fit` hands over all parameters in one array.
+    """
 
     moments: ClassVar[tuple[str, ...]]  # arrays kept for each parameter
     learning_rate: float
@@ -52,15 +55,23 @@ class Optimizer:
         shapes = {name: p.shape for name, p in arrays.items()}
         _require_arrays("grads", grads, shapes)
         _require_arrays("state", state, {"step": (), **self._state_shapes(arrays)})
+        gradients = {name: np.asarray(g) for name, g in grads.items()}
+        return self._step(arrays, gradients, state, rate)
+
+    def _step(
+        self, params: Parameters, grads: Parameters, state: Mapping[str, Array], rate: float
+    ) -> tuple[Parameters, State]:
+        """`step` behind its door: `fit` has checked once what does not change from step to step."""
         count = int(state["step"]) + 1
         new_params, new_state = {}, {"step": np.array(count, np.int64)}
-        for name, p in arrays.items():
-            gradient = np.asarray(grads[name]).astype(p.dtype, copy=False)
+        for name, p in params.items():
+            gradient = grads[name].astype(p.dtype, copy=False)
             if self.weight_decay:
                 gradient = gradient + self.weight_decay * p
             old = [state[f"{moment}.{name}"] for moment in self.moments]
             new_params[name], *new = self._update(p, gradient, old, rate, count)
-            new_state.update({f"{moment}.{name}": value for moment, value in zip(self.moments, new, strict=True)})
+            for moment, value in zip(self.moments, new, strict=True):
+                new_state[f"{moment}.{name}"] = value
         return new_params, new_state
 
     def _update(self, p: Array, gradient: Array, moments: list[Array], rate: float, count: int) -> tuple[Array, ...]:
@@ -114,7 +125,7 @@ class Adam(Optimizer):
         self.weight_decay = checks.as_number("weight_decay", weight_decay, 0)
 
     def _update(self, p: Array, gradient: Array, moments: list[Array], rate: float, count: int) -> tuple[Array, ...]:
-        update = kernels.current().adam_update
+        update = kernels.for_learning(p.dtype).adam_update
         return update(p, gradient, *moments, rate, self.beta1, self.beta2, self.epsilon, count)
 
 

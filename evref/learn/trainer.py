@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from .. import checks
-from ..contract import Module
+from ..contract import Module, Parameters, one_dtype
 from .checkpoint import Run
 from .losses import Loss
 from .optim import Optimizer
+from .packing import Packing
 from .progress import Progress
 from .schedules import Schedule
 
@@ -40,12 +42,54 @@ class Metric:
 
 
 @dataclass
-class Trainer:
-    """Everything about a training that does not change while it runs; what does is in :class:`Run`."""
+class Learner:
+    """Who learns, and how: one step of it.
+
+    Inside, hooks instead of doors: `fit` has checked everything once, and the hooks keep shapes and dtypes. The
+    optimiser sees all parameters of a dtype as one array (:class:`Packing`).
+    """
 
     network: Module
     loss: Loss
     optimizer: Optimizer
+    start: Parameters
+
+    def __post_init__(self) -> None:
+        self.packing = Packing(self.start)
+
+    def fresh(self) -> Run:
+        """Before the first step."""
+        return Run(self.start, self.optimizer.init(self.packing.pack(self.start)))
+
+    def gradients(self, params: Parameters, x: Array, y: Array) -> tuple[float, Parameters]:
+        """The loss on one batch, and its derivatives."""
+        params, dtype = one_dtype(params, x.dtype)
+        prediction, saved = self.network._forward(params, x.astype(dtype, copy=False))
+        value, slope = self.loss._value_and_gradient(prediction, y)
+        if slope.shape != prediction.shape:
+            raise ValueError(f"{self.loss!r} has a gradient of shape {slope.shape}; expected {prediction.shape}")
+        return float(value), self.network._parameter_gradients(params, saved, slope.astype(dtype, copy=False))
+
+    def step(self, run: Run, x: Array, y: Array, rate: float, where: str) -> float:
+        """One step of the optimiser on one batch; returns the loss before it."""
+        value, grads = self.gradients(run.params, x, y)
+        if not isfinite(value):
+            run.params = run.proven
+            raise Stop("diverged", f"the loss became {value} at {where}")
+        run.proven = run.params
+        vectors = run.vectors or self.packing.pack(run.params)
+        vectors, state = self.optimizer._step(vectors, self.packing.pack(grads), run.state, rate)
+        if not all(map(checks.is_finite, vectors.values())):
+            raise Stop("diverged", f"the parameters were no longer finite after {where}")
+        params = self.packing.unpack(vectors)
+        run.params, run.vectors, run.state, run.step = params, vectors, state, run.step + 1
+        return value
+
+
+@dataclass
+class Trainer(Learner):
+    """Everything about a training that does not change while it runs; what does is in :class:`Run`."""
+
     x: Array
     y: Array
     batch_size: int
@@ -72,7 +116,8 @@ class Trainer:
         total, seen = 0.0, 0
         for batch in range(self.batches):
             rows = order[batch * self.batch_size : (batch + 1) * self.batch_size]
-            total += len(rows) * self.step(run, rows, rate, f"epoch {epoch}, batch {batch + 1}")
+            where = f"epoch {epoch}, batch {batch + 1}"
+            total += len(rows) * self.step(run, self.x[rows], self.y[rows], rate, where)
             seen += len(rows)
             display.step()
             ends = batch + 1 == self.batches
@@ -96,22 +141,6 @@ class Trainer:
                 raise Stop("early", f"no better {self.metric.name} in {run.stale} validations")
         run.epoch = epoch
 
-    def step(self, run: Run, rows: Array, rate: float, where: str) -> float:
-        """One step of the optimiser; returns the loss before it."""
-        prediction, tape = self.network.forward(run.params, self.x[rows], check_finite=False)
-        value, loss_tape = self.loss.forward(prediction, self.y[rows], check_finite=False)
-        if not np.isfinite(value):
-            run.params = run.proven
-            raise Stop("diverged", f"the loss became {value} at {where}")
-        run.proven = run.params
-        grad_prediction = self.loss.backward(loss_tape)
-        grads, _ = self.network.backward(run.params, tape, grad_prediction, check_finite=False)
-        params, state = self.optimizer.step(run.params, grads, run.state, rate)
-        if not all(np.isfinite(p).all() for p in params.values()):
-            raise Stop("diverged", f"the parameters were no longer finite after {where}")
-        run.params, run.state, run.step = params, state, run.step + 1
-        return value
-
     def validate(self, run: Run, x: Array, y: Array) -> tuple[float, float]:
         """Validation loss and metric of the newest parameters, which are kept if they are the best so far."""
         chunks = (x[i : i + EVALUATION_BATCH] for i in range(0, len(x), EVALUATION_BATCH))
@@ -119,10 +148,10 @@ class Trainer:
         value = self.loss.forward(prediction, y, check_finite=False)[0]
         figure = value
         # From a NaN an accuracy can be had as well, but it means nothing.
-        if self.metric.function is not None and np.isfinite(value):
+        if self.metric.function is not None and isfinite(value):
             figure = float(self.metric.function(prediction, y))
         sign, best = self.metric.sign, run.best_metric
-        if np.isfinite(figure) and np.isfinite(value) and (best is None or sign * figure > sign * best):
+        if isfinite(figure) and isfinite(value) and (best is None or sign * figure > sign * best):
             run.best, run.best_step, run.best_metric, run.stale = run.params, run.step, figure, 0
         else:
             run.stale += 1

@@ -180,6 +180,7 @@ def fit(
         network=network,
         loss=loss,
         optimizer=optimizer,
+        start=start,
         x=x,
         y=y,
         batch_size=batch_size,
@@ -191,7 +192,7 @@ def fit(
         rng=checks.as_rng(rng),
     )
 
-    run = Run(start, optimizer.init(start))
+    run = trainer.fresh()
     if checkpoint is not None:
         identity = _identity(trainer)
         run = checkpoints.resume(checkpoint, run, trainer.rng, identity)

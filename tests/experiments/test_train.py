@@ -94,6 +94,6 @@ def test_half_a_training_is_no_result(monkeypatch):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(NET, "_backward", interrupted, raising=False)
+    monkeypatch.setattr(NET, "_parameter_gradients", interrupted, raising=False)
     with pytest.raises(KeyboardInterrupt):
         run()

@@ -55,6 +55,26 @@ def test_the_chain_is_its_layers_one_after_the_other():
     np.testing.assert_array_equal(net.forward(params, x)[0], y)
 
 
+def test_the_cotangent_stops_at_the_first_layer_that_learns():
+    class Wall(Tanh):
+        def _backward(self, *args):
+            raise AssertionError("nobody wants to know")
+
+    def network(first):
+        return Network([first, Dense((1, 4), outputs=3), Tanh(), Dense((3,), outputs=2)])
+
+    x, u = np.random.default_rng(1).standard_normal((3, 1, 4)), np.random.default_rng(2).standard_normal((3, 2))
+    net = network(Tanh())
+    params = net.init(rng=0)
+    expected, _ = net.backward(params, net.forward(params, x)[1], u)
+    walled = network(Wall())
+    found = walled._parameter_gradients(params, walled.forward(params, x)[1].saved, u)
+    assert found.keys() == expected.keys()
+    assert all(np.array_equal(found[key], expected[key]) for key in expected)
+    nothing = Network([Wall()])
+    assert nothing._parameter_gradients({}, nothing.forward({}, x)[1].saved, x) == {}
+
+
 def test_shapes_names_and_counts():
     net = small_network()
     assert net.in_shape == (1, 4) and net.out_shape == (3,)

@@ -23,6 +23,7 @@ from evref.learn import (
     schedules,
 )
 from evref.learn.progress import Lines
+from evref.learn.trainer import Learner
 
 RNG = np.random.default_rng(0)
 RING = np.roll(np.eye(6), 1, axis=0) + np.roll(np.eye(6), -1, axis=0)
@@ -58,10 +59,10 @@ class At(CrossEntropy):
     def __init__(self, call, action):
         self.left, self.action = call, action
 
-    def forward(self, *args, **options):
+    def _value_and_gradient(self, *args):
         self.left -= 1
-        value, tape = super().forward(*args, **options)
-        return (value if self.left else self.action(value)), tape
+        value, slope = super()._value_and_gradient(*args)
+        return (value if self.left else self.action(value)), slope
 
 
 def interrupt(value):
@@ -143,6 +144,32 @@ def test_float32_parameters_stay_float32():
     assert all(p.dtype == np.float32 for p in result.last.values())
 
 
+@pytest.mark.parametrize("of_x", [np.float32, np.float64])
+@pytest.mark.parametrize("of_filter", [np.float32, np.float64])
+def test_a_step_without_doors_is_the_step_with_doors_in_any_mixture_of_dtypes(of_x, of_filter):
+    net, loss, adam = small_network(), CrossEntropy(), Adam(0.02)
+    params = {name: p.astype(of_filter if name[0] == "0" else np.float32) for name, p in net.init(rng=0).items()}
+    x, learner = X.astype(of_x), Learner(net, loss, adam, params)
+    before = {name: p.copy() for name, p in params.items()}
+    prediction, tape = net.forward(params, x)
+    value, loss_tape = loss.forward(prediction, Y)
+    grads, _ = net.backward(params, tape, loss.backward(loss_tape))
+    expected, _ = adam.step(params, grads, adam.init(params), 0.1)
+    run = learner.fresh()
+    assert learner.step(run, x, Y, 0.1, "here") == value
+    assert same(run.params, expected) and same(params, before)
+    assert all(run.params[name].dtype == params[name].dtype for name in params)
+
+
+def test_large_parameters_are_not_taken_for_infinite_ones():
+    params = {"weight": np.full((1, 2), 1e30, np.float32)}  # the square overflows
+    learner = Learner(Dense((2,), 1, bias=False), MeanSquaredError(), SGD(1.0), params)
+    run = learner.fresh()
+    with np.errstate(over="raise", invalid="raise"):
+        value = learner.step(run, np.zeros((3, 2), np.float32), np.zeros((3, 1)), 1.0, "here")
+    assert value == 0 and run.step == 1 and same(run.params, params)
+
+
 # ---- validation ----------------------------------------------------------------------------------------------------
 def test_best_on_validation_and_last_are_both_kept():
     figures = iter([0.1, 0.5, 0.3, 0.5, 0.2])
@@ -174,11 +201,11 @@ def test_each_row_averages_over_the_samples_since_the_row_before():
     values = []
 
     class Recorded(CrossEntropy):
-        def forward(self, prediction, target, **options):
-            value, tape = super().forward(prediction, target, **options)
+        def _value_and_gradient(self, prediction, target):
+            value, slope = super()._value_and_gradient(prediction, target)
             if len(target) != len(VALIDATION[1]):
                 values.append((value, len(target)))
-            return value, tape
+            return value, slope
 
     result = train(loss=Recorded(), validation=VALIDATION, validate_every=2, epochs=2)
     assert [n for _, n in values] == [16, 16, 8, 16, 16, 8]
@@ -282,13 +309,14 @@ def test_ctrl_c_returns_the_last_whole_step(call):
     steps = []
 
     class Counting(Adam):
-        def step(self, *args, **options):
-            steps.append(super().step(*args, **options))
+        def _step(self, *args):
+            steps.append(super()._step(*args))
             return steps[-1]
 
     train(optimizer=Counting(0.02))
-    expected = steps[call - 2][0] if call > 1 else small_network().init(rng=0)
-    assert same(result.params, expected)
+    net = small_network()
+    expected = steps[call - 2][0]["float64"] if call > 1 else net.to_vector(net.init(rng=0))
+    assert np.array_equal(net.to_vector(result.params), expected)
 
 
 def test_ctrl_c_inside_the_optimiser_leaves_no_half_updated_parameters():
@@ -297,13 +325,30 @@ def test_ctrl_c_inside_the_optimiser_leaves_no_half_updated_parameters():
 
         def _update(self, *args):
             self.count += 1
-            if self.count == 4 * 4 + 3:  # third of the four arrays in the fifth step
+            if self.count == 5:
                 raise KeyboardInterrupt
             return super()._update(*args)
 
     result = train(optimizer=Interrupted(0.02))
     assert result.stopped == "interrupted" and result.steps == 4
     assert same(result.last, train(loss=At(5, interrupt)).last)
+
+
+def test_a_layer_or_loss_with_gradients_of_another_shape_is_found_out():
+    class Turned(Dense):
+        def _parameter_gradients(self, *args):
+            return {name: grad.T for name, grad in super()._parameter_gradients(*args).items()}
+
+    with pytest.raises(ValueError, match=r"'0.weight' has shape \(6, 3\); expected \(3, 6\)"):
+        train(Network([Turned((1, 6), outputs=3)]))
+
+    class Short(CrossEntropy):
+        def _value_and_gradient(self, *args):
+            value, slope = super()._value_and_gradient(*args)
+            return value, slope[1:]
+
+    with pytest.raises(ValueError, match=r"gradient of shape \(15, 3\); expected \(16, 3\)"):
+        train(loss=Short())
 
 
 def test_other_errors_are_not_swallowed():
