@@ -222,8 +222,7 @@ class Graph:
 
     @cached_property
     def _derived(self) -> dict[Any, Any]:
-        """What the compiled kernels derive from the graph (S and its transpose in a dtype, shares of the nodes), when first
-        asked for."""
+        """What the compiled kernels derive from the graph when first asked: S and its transpose, shares of nodes."""
         return {}
 
     def __repr__(self) -> str:

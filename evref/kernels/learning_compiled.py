@@ -1,7 +1,7 @@
 """The compiled twin of :mod:`evref.kernels.learning_reference`, for float32 and float64.
 
 At the sizes people train (a batch of 100, 50 nodes) a call into NumPy costs as much as the work it does; each of these
-functions is one call. One thread each: what a training step spends its time on is elsewhere.
+functions is one call.
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ from __future__ import annotations
 from math import exp, log, sqrt
 
 import numpy as np
+from numba.extending import register_jitable
 
-from .compiled import _writable
+from . import threads
+from .compiled import _useful_threads, _writable
 from .jit import compiled
 from .layout import aligned_empty
+from .together import own_first, take, together
 
 Array = np.ndarray
 
@@ -46,32 +49,71 @@ def _cross_entropy(z, label, slope):
     return value / batch
 
 
+# Entry by entry: threads share the columns of (first axis, rest). Parameters (K, F, G, nnz) and signals
+# (batch, F, nodes) have their output features there, which the filters share as well: everyone finds its own in its
+# own cache. One thread has one share and one row.
+WORK = 32  # multiply-adds that take as long as an entry
+
+
 def relu(x: Array) -> tuple[Array, Array]:
     """See :func:`evref.kernels.learning_reference.relu`."""
     y, keep = aligned_empty(x.shape, x.dtype), np.empty(x.shape, np.bool_)
-    _relu(_writable(x).reshape(-1), y.reshape(-1), keep.reshape(-1))
+    n = _useful_threads(WORK * x.size)
+    threads.call(_relu, n, _matrix(_writable(x), n), _matrix(y, n), _matrix(keep, n), n)
     return y, keep
 
 
-@compiled
-def _relu(x, y, keep):
+@register_jitable
+def _relu_entries(x, y, keep):
+    """From 0 to the size of an array of its own: such loops are vectorised."""
     for i in range(x.size):
         keep[i] = not x[i] <= 0  # not `x > 0`, which a NaN would fail
         y[i] = x[i] if keep[i] else 0
+
+
+@register_jitable
+def _relu_part(x, y, keep, shares, board, slot):
+    for turn in range(shares):
+        share = own_first(board, turn, shares, slot)
+        if take(board, share, 1):
+            lo, hi = share * x.shape[1] // shares, (share + 1) * x.shape[1] // shares
+            for row in range(x.shape[0]):
+                _relu_entries(x[row][lo:hi], y[row][lo:hi], keep[row][lo:hi])
+
+
+@compiled
+def _relu(x, y, keep, shares, board, n):
+    together(_relu_part, (x, y, keep, shares, board), board, n)
 
 
 def relu_backward(keep: Array, grad_y: Array) -> Array:
     """See :func:`evref.kernels.learning_reference.relu_backward`."""
     _require_same_shape(keep, grad_y)
     grad_x = aligned_empty(grad_y.shape, grad_y.dtype)
-    _relu_backward(_writable(keep).reshape(-1), _writable(grad_y).reshape(-1), grad_x.reshape(-1))
+    n = _useful_threads(WORK * keep.size)
+    threads.call(_relu_backward, n, _matrix(_writable(keep), n), _matrix(_writable(grad_y), n), _matrix(grad_x, n), n)
     return grad_x
 
 
+@register_jitable
+def _product(x, y, out):
+    for i in range(x.size):
+        out[i] = x[i] * y[i]
+
+
+@register_jitable
+def _relu_backward_part(keep, grad_y, grad_x, shares, board, slot):
+    for turn in range(shares):
+        share = own_first(board, turn, shares, slot)
+        if take(board, share, 1):
+            lo, hi = share * keep.shape[1] // shares, (share + 1) * keep.shape[1] // shares
+            for row in range(keep.shape[0]):
+                _product(keep[row][lo:hi], grad_y[row][lo:hi], grad_x[row][lo:hi])
+
+
 @compiled
-def _relu_backward(keep, grad_y, grad_x):
-    for i in range(keep.size):
-        grad_x[i] = keep[i] * grad_y[i]
+def _relu_backward(keep, grad_y, grad_x, shares, board, n):
+    together(_relu_backward_part, (keep, grad_y, grad_x, shares, board), board, n)
 
 
 def adam_update(
@@ -81,31 +123,52 @@ def adam_update(
     _require_same_shape(param, grad)
     dtype = param.dtype
     new = aligned_empty((3, *param.shape), dtype)  # one block for the three
-    _adam_update(
-        _vector(param, dtype), _vector(grad, dtype), _vector(m, dtype), _vector(v, dtype), new.reshape(3, -1),
-        rate, beta1, beta2, epsilon, float(step),
-    )  # fmt: skip
+    n = _useful_threads(WORK * param.size)
+    arrays = [_matrix(_writable(a if a.dtype == dtype else a.astype(dtype)), n) for a in (param, grad, m, v)]
+    threads.call(
+        _adam_update, n, *arrays, new.reshape(3, *arrays[0].shape), rate, beta1, beta2, epsilon, float(step), n
+    )
     return new[0], new[1], new[2]
 
 
-@compiled
-def _adam_update(param, grad, m, v, new, rate, beta1, beta2, epsilon, step):
-    """new: parameters, m, v.  One pass over memory instead of NumPy's dozen; the order is the reference twin's."""
+@register_jitable
+def _adam_entries(param, grad, m, v, new_param, new_m, new_v, keep1, rest1, keep2, rest2, size, root, least):
+    """One pass over memory instead of NumPy's dozen; the order is the reference twin's."""
+    for i in range(param.size):
+        g = grad[i]
+        first = keep1 * m[i] + rest1 * g
+        second = keep2 * v[i] + rest2 * g * g
+        new_param[i] = param[i] - size * first / (sqrt(second) / root + least)
+        new_m[i] = first
+        new_v[i] = second
+
+
+@register_jitable
+def _adam_part(param, grad, m, v, new, rate, beta1, beta2, epsilon, step, shares, board, slot):
+    """new: parameters, m, v."""
     number = param.dtype.type  # constants are rounded once, as NumPy rounds them
     keep1, rest1, keep2, rest2 = number(beta1), number(1 - beta1), number(beta2), number(1 - beta2)
     size, root = number(rate / (1 - beta1**step)), number((1 - beta2**step) ** 0.5)
     least = number(epsilon)
-    for i in range(param.size):
-        g = grad[i]
-        new_m = keep1 * m[i] + rest1 * g
-        new_v = keep2 * v[i] + rest2 * g * g
-        new[0, i] = param[i] - size * new_m / (sqrt(new_v) / root + least)
-        new[1, i] = new_m
-        new[2, i] = new_v
+    for turn in range(shares):
+        share = own_first(board, turn, shares, slot)
+        if take(board, share, 1):
+            lo, hi = share * param.shape[1] // shares, (share + 1) * param.shape[1] // shares
+            for row in range(param.shape[0]):
+                _adam_entries(
+                    param[row][lo:hi], grad[row][lo:hi], m[row][lo:hi], v[row][lo:hi],
+                    new[0, row][lo:hi], new[1, row][lo:hi], new[2, row][lo:hi],
+                    keep1, rest1, keep2, rest2, size, root, least,
+                )  # fmt: skip
 
 
-def _vector(array: Array, dtype: np.dtype) -> Array:
-    return _writable(array if array.dtype is dtype else array.astype(dtype)).reshape(-1)
+@compiled
+def _adam_update(param, grad, m, v, new, rate, beta1, beta2, epsilon, step, shares, board, n):
+    together(_adam_part, (param, grad, m, v, new, rate, beta1, beta2, epsilon, step, shares, board), board, n)
+
+
+def _matrix(array: Array, n: int) -> Array:
+    return array.reshape(len(array) if n > 1 and array.ndim > 1 else 1, -1)
 
 
 def _require_same_shape(one: Array, other: Array) -> None:

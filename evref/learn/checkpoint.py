@@ -20,7 +20,7 @@ class Run:
     """Where a training stands. `fit` moves it on, a checkpoint holds it."""
 
     params: Parameters  # the newest
-    state: State  # of the optimiser, which sees vectors (see `Packing`)
+    state: State  # of the optimiser
     best: Parameters | None = None  # on validation
     best_step: int | None = None
     best_metric: float | None = None
@@ -32,7 +32,6 @@ class Run:
 
     def __post_init__(self) -> None:
         self.proven = self.params  # the newest whose loss is known to be finite
-        self.vectors: Parameters = {}  # `params` as the optimiser left them; none before the first step
 
 
 _ARRAYS = ("params", "state", "best")

@@ -22,10 +22,7 @@ State = dict[str, np.ndarray]
 
 
 class Optimizer:
-    """Base of the optimisers: the doors. An optimiser names its moments and writes `_update` for one array.
-
-    It must treat every entry alike, wherever it stands: `fit` hands over all parameters in one array.
-    """
+    """Base of the optimisers: the doors. An optimiser names its moments and writes `_update` for one array."""
 
     moments: ClassVar[tuple[str, ...]]  # arrays kept for each parameter
     learning_rate: float
@@ -66,6 +63,8 @@ class Optimizer:
         new_params, new_state = {}, {"step": np.array(count, np.int64)}
         for name, p in params.items():
             gradient = grads[name].astype(p.dtype, copy=False)
+            if gradient.shape != p.shape:
+                raise ValueError(f"grads[{name!r}] has shape {gradient.shape}; expected {p.shape}")
             if self.weight_decay:
                 gradient = gradient + self.weight_decay * p
             old = [state[f"{moment}.{name}"] for moment in self.moments]

@@ -15,7 +15,6 @@ from ..contract import Module, Parameters, one_dtype
 from .checkpoint import Run
 from .losses import Loss
 from .optim import Optimizer
-from .packing import Packing
 from .progress import Progress
 from .schedules import Schedule
 
@@ -45,8 +44,7 @@ class Metric:
 class Learner:
     """Who learns, and how: one step of it.
 
-    Inside, hooks instead of doors: `fit` has checked everything once, and the hooks keep shapes and dtypes. The
-    optimiser sees all parameters of a dtype as one array (:class:`Packing`).
+    Inside, hooks instead of doors: `fit` has checked everything once, and the hooks keep shapes and dtypes.
     """
 
     network: Module
@@ -54,12 +52,9 @@ class Learner:
     optimizer: Optimizer
     start: Parameters
 
-    def __post_init__(self) -> None:
-        self.packing = Packing(self.start)
-
     def fresh(self) -> Run:
         """Before the first step."""
-        return Run(self.start, self.optimizer.init(self.packing.pack(self.start)))
+        return Run(self.start, self.optimizer.init(self.start))
 
     def gradients(self, params: Parameters, x: Array, y: Array) -> tuple[float, Parameters]:
         """The loss on one batch, and its derivatives."""
@@ -77,12 +72,10 @@ class Learner:
             run.params = run.proven
             raise Stop("diverged", f"the loss became {value} at {where}")
         run.proven = run.params
-        vectors = run.vectors or self.packing.pack(run.params)
-        vectors, state = self.optimizer._step(vectors, self.packing.pack(grads), run.state, rate)
-        if not all(map(checks.is_finite, vectors.values())):
+        params, state = self.optimizer._step(run.params, grads, run.state, rate)
+        if not all(map(checks.is_finite, params.values())):
             raise Stop("diverged", f"the parameters were no longer finite after {where}")
-        params = self.packing.unpack(vectors)
-        run.params, run.vectors, run.state, run.step = params, vectors, state, run.step + 1
+        run.params, run.state, run.step = params, state, run.step + 1
         return value
 
 

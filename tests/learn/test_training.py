@@ -315,8 +315,8 @@ def test_ctrl_c_returns_the_last_whole_step(call):
 
     train(optimizer=Counting(0.02))
     net = small_network()
-    expected = steps[call - 2][0]["float64"] if call > 1 else net.to_vector(net.init(rng=0))
-    assert np.array_equal(net.to_vector(result.params), expected)
+    expected = steps[call - 2][0] if call > 1 else net.init(rng=0)
+    assert same(result.params, expected)
 
 
 def test_ctrl_c_inside_the_optimiser_leaves_no_half_updated_parameters():
@@ -325,7 +325,7 @@ def test_ctrl_c_inside_the_optimiser_leaves_no_half_updated_parameters():
 
         def _update(self, *args):
             self.count += 1
-            if self.count == 5:
+            if self.count == 4 * len(small_network().parameter_shapes()) + 2:  # in the fifth step, between two arrays
                 raise KeyboardInterrupt
             return super()._update(*args)
 
@@ -339,7 +339,7 @@ def test_a_layer_or_loss_with_gradients_of_another_shape_is_found_out():
         def _parameter_gradients(self, *args):
             return {name: grad.T for name, grad in super()._parameter_gradients(*args).items()}
 
-    with pytest.raises(ValueError, match=r"'0.weight' has shape \(6, 3\); expected \(3, 6\)"):
+    with pytest.raises(ValueError, match=r"'0.weight'\] has shape \(6, 3\); expected \(3, 6\)"):
         train(Network([Turned((1, 6), outputs=3)]))
 
     class Short(CrossEntropy):
