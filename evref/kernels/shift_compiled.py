@@ -40,22 +40,22 @@ def shift_forward(
     """See :func:`evref.kernels.shift_reference.shift_forward`. States: (tiles, taps, G, nodes, width)."""
     B, G, N = x.shape
     weights, groups = _by_group(weights, groups, N)
-    F, width = weights.shape[1], tile_width(B, x.dtype)
+    F, width = weights.shape[0], tile_width(B, x.dtype)
     kernels = _kernels(width, x.dtype)
     matrix = _matrix(graph, x.dtype, False)
     x = compiled._writable(x)
     y = aligned_empty((B, F, N), x.dtype)
-    states = aligned_empty((-(-B // width), first + len(weights), G, N, width), x.dtype)
+    states = aligned_empty((-(-B // width), first + weights.shape[1], G, N, width), x.dtype)
     y_tile = aligned_empty((1, F, N, width), x.dtype)
     coefficients = weights, groups.copied, groups.order
     if _threads(matrix, states, F) == 1:
         kernels.forward_whole(*matrix, *coefficients, x, states, y_tile, y, chebyshev, first)
         return y, states
     for t, tile in enumerate(states):
-        samples, used, y_rows = slice(t * width, (t + 1) * width), _rows(tile[first:]), _rows(y_tile)
+        samples, used = slice(t * width, (t + 1) * width), tile[first:]
         _pack(x[samples], tile[:1])
         _recursion(kernels, matrix, tile, False, chebyshev)
-        _share(N, lambda _, lo, hi, used=used: kernels.mix(*coefficients, used, y_rows, lo, hi))  # type: ignore[misc]
+        _share(N, lambda _, lo, hi, used=used: kernels.mix(*coefficients, used, y_tile, lo, hi))  # type: ignore[misc]
         _unpack(y_tile, y[samples])
     return y, states
 
@@ -68,7 +68,7 @@ def shift_backward(
     shape, dtype = weights.shape, saved.dtype
     _, taps, G, N, width = saved.shape
     weights, groups = _by_group(weights, groups, N)
-    F, n_weights, n_pieces = weights.shape[1], prod(shape[:3]), len(groups.pieces) - 1
+    F, n_weights, n_pieces = weights.shape[0], prod(shape[:3]), len(groups.pieces) - 1
     kernels = _kernels(width, dtype)
     back = _matrix(graph, dtype, True)
     grad_y = compiled._writable(grad_y)
@@ -84,20 +84,21 @@ def shift_backward(
         )
     else:
         for t, tile in enumerate(saved):
-            samples, used = slice(t * width, (t + 1) * width), _rows(tile[first:])
+            samples, used = slice(t * width, (t + 1) * width), tile[first:]
             _pack(grad_y[samples], v_tile)
             u[:first] = 0
             _share(
                 n_pieces,
                 lambda slot, lo, hi, used=used: kernels.mix_adjoint(  # type: ignore[misc]
-                    *coefficients, used, _rows(v_tile), _rows(u[first:]), totals[slot], partial, lo, hi
+                    *coefficients, used, v_tile, u[first:], totals[slot], partial, lo, hi
                 ),
             )
             _recursion(kernels, back, u, True, chebyshev)
             _unpack(u[:1], grad_x[samples])
     if n_pieces > groups.size:
         partial = np.add.reduceat(partial, groups.first, axis=0)
-    return np.ascontiguousarray(partial.T).reshape(shape), grad_x
+    grad = partial.reshape(-1, F, taps - first, G).transpose(2, 1, 3, 0)
+    return np.ascontiguousarray(grad).reshape(shape), grad_x
 
 
 # ---- threads ---------------------------------------------------------------------------------------------------------
@@ -158,7 +159,7 @@ def _matrix(graph: Graph, dtype: np.dtype, transposed: bool) -> Matrix:
 
 
 def _by_group(weights: Array, groups: Groups | None, n_nodes: int) -> tuple[Array, Groups]:
-    """Weights (taps, F, G, groups); a polynomial's are those of one group."""
+    """Weights (F, taps, G, groups), so that taps and features are one axis; a polynomial's are those of one group."""
     if groups is None:
         weights, groups = weights[..., np.newaxis], one_group(n_nodes)
-    return compiled._writable(weights), groups
+    return compiled._writable(weights.transpose(1, 0, 2, 3)), groups

@@ -16,7 +16,22 @@ from types import SimpleNamespace
 
 from . import loops, vectors
 from .loops import compiled, inlined, pack_rows, unpack_rows
-from .vectors import fold, load, scale_add, store, zeros
+from .vectors import (
+    column,
+    line,
+    load,
+    load_block,
+    outer_add,
+    outer_zero,
+    scale_add,
+    spread,
+    store,
+    store_block,
+    sum_lanes,
+    zeros,
+)
+
+NODES = 8  # whose rows are multiplied with each other at a time
 
 # As in vectors.py: a change in a file that the drivers below take loops from must make numba's on-disk cache miss.
 SOURCE = int.from_bytes(
@@ -55,57 +70,100 @@ def recursion_rows(
 
 
 @inlined
-def mix_nodes(weights, copied, order, states, y, zero, lo, hi):
-    """y_f = sum_k sum_g c[k, f, g] w_g^(k) for the nodes order[lo..hi-1], node by node.
+def mixed_block(numbers, first, along, across, rows, row, count, out, target, step, wide, tall):
+    """out_r = sum_s numbers[first + s along + r across] rows_s, s = 0, ..., count-1, for a block of r and one node.
 
-    All rows of a node that are needed, taps G of them, stay in the first cache while every f reads them.
+    Rows s and s + 1, of rows and of out, are `step` registers apart; `tall` says how many r, `wide` how wide a row is.
     """
-    taps, F, G, _ = weights.shape
-    N = copied.size
-    for n in range(lo, hi):
-        i = order[n]
-        c = copied[i]
-        for f in range(F):
-            row = zero
-            for k in range(taps):
-                for g in range(G):
-                    row = scale_add(weights[k, f, g, c], load(states, (k * G + g) * N + i, zero), row)
-            store(y, f * N + i, row)
+    total = outer_zero(tall, wide)
+    for s in range(count):
+        coefficients = spread(numbers, first + s * along, across, tall)
+        total = outer_add(coefficients, load_block(rows, row + s * step, 0, wide), total)
+    store_block(out, target, step, total)
 
 
 @inlined
-def mix_adjoint_pieces(weights, copied, order, pieces, states, v, u, totals, partial, zero, lane_zero, lanes, lo, hi):
-    """u_g^(k) = sum_f c[k, f, g] v_f and partial[piece, k, f, g] += <v_f, w_g^(k)>, for the pieces lo..hi-1.
+def mixed_rows(numbers, first, along, across, rows, row, count, out, n_out, step, wide):
+    """The same for r = 0, ..., n_out-1: three rows of seven registers at a time fill the machine's thirty-two."""
+    for r in range(0, n_out - 2, 3):
+        place, target = first + r * across, row + r * step
+        mixed_block(numbers, place, along, across, rows, row, count, out, target, step, wide, column(3, wide))
+    r = n_out - n_out % 3
+    place, target = first + r * across, row + r * step
+    if n_out - r == 2:
+        mixed_block(numbers, place, along, across, rows, row, count, out, target, step, wide, column(2, wide))
+    elif n_out - r == 1:
+        mixed_block(numbers, place, along, across, rows, row, count, out, target, step, wide, column(1, wide))
+
+
+@inlined
+def mix_nodes(weights, copied, order, states, y, F, M, parts, wide, lo, hi):
+    """y_f = sum_m c[f, m] w_m, m = (tap, feature), for the nodes order[lo..hi-1], node by node.
+
+    All rows of a node that are needed, M of them, stay in the first cache while every f reads them.
+    """
+    C = weights.size // (F * M)
+    step = copied.size * parts
+    for n in range(lo, hi):
+        i = order[n]
+        mixed_rows(weights, copied[i], C, M * C, states, i * parts, M, y, F, step, wide)
+
+
+@inlined
+def product_block(order, start, stop, v, w, parts, step, totals, f, m, M, f_tall, m_tall):
+    """totals[f, m] += v_f w_m for a block of pairs, lane by lane, over the nodes order[start..stop-1]."""
+    total = load_block(totals, f * M + m, M, outer_zero(f_tall, m_tall))
+    for n in range(start, stop):
+        at = order[n] * parts
+        for p in range(at, at + parts):
+            v_part, w_part = load_block(v, f * step + p, step, f_tall), load_block(w, m * step + p, step, m_tall)
+            total = outer_add(v_part, w_part, total)
+    store_block(totals, f * M + m, M, total)
+
+
+@inlined
+def product_rows(order, start, stop, v, w, parts, step, totals, f, M, f_tall):
+    """The same for a block of f and all m: four at a time, the rest one by one."""
+    for m in range(0, M - 3, 4):
+        product_block(order, start, stop, v, w, parts, step, totals, f, m, M, f_tall, column(4, f_tall))
+    for m in range(M - M % 4, M):
+        product_block(order, start, stop, v, w, parts, step, totals, f, m, M, f_tall, column(1, f_tall))
+
+
+@inlined
+def products(order, start, stop, v, w, F, M, parts, step, totals, wide):
+    """The same for all pairs: f three at a time, so that twelve sums and what they need stay in registers."""
+    for f in range(0, F - 2, 3):
+        product_rows(order, start, stop, v, w, parts, step, totals, f, M, column(3, wide))
+    f = F - F % 3
+    if F - f == 2:
+        product_rows(order, start, stop, v, w, parts, step, totals, f, M, column(2, wide))
+    elif F - f == 1:
+        product_rows(order, start, stop, v, w, parts, step, totals, f, M, column(1, wide))
+
+
+@inlined
+def mix_adjoint_pieces(weights, copied, order, pieces, states, v, u, totals, partial, F, M, parts, wide, lo, hi):
+    """u_m = sum_f c[f, m] v_f and partial[piece, f, m] += <v_f, w_m>, m = (tap, feature), for the pieces lo..hi-1.
 
     Inner products are kept by lane (`totals`) and added across once per piece: a sum across a register is as dear as
-    the products themselves. Pieces do not depend on the threads, so neither do the sums.
+    the products themselves. A few nodes at a time: their rows stay in the second cache while every block of pairs reads
+    them, and sums leave the registers less often. Pieces do not depend on the threads, so neither do the sums.
     """
-    taps, F, G, _ = weights.shape
-    N = copied.size
+    C = weights.size // (F * M)
+    step = copied.size * parts
+    lane_zero = column(1, wide)
     for piece in range(lo, hi):
-        for r in range(taps * F * G):
-            store(totals, r, lane_zero)
-        for n in range(pieces[piece], pieces[piece + 1]):
-            i = order[n]
-            c = copied[i]
-            for f in range(F):
-                vf = load(v, f * N + i, zero)
-                for k in range(taps):
-                    for g in range(G):
-                        r = (k * F + f) * G + g
-                        w = load(states, (k * G + g) * N + i, zero)
-                        store(totals, r, fold(vf, w, load(totals, r, lane_zero)))
-            for k in range(taps):
-                for g in range(G):
-                    row = zero
-                    for f in range(F):
-                        row = scale_add(weights[k, f, g, c], load(v, f * N + i, zero), row)
-                    store(u, (k * G + g) * N + i, row)
-        for r in range(taps * F * G):
-            total = totals[r, 0]
-            for lane in range(1, lanes):
-                total += totals[r, lane]
-            partial[piece, r] += total
+        for r in range(F * M):
+            store_block(totals, r, 0, lane_zero)
+        for start in range(pieces[piece], pieces[piece + 1], NODES):
+            stop = min(start + NODES, pieces[piece + 1])
+            products(order, start, stop, v, states, F, M, parts, step, totals, wide)
+            for n in range(start, stop):
+                i = order[n]
+                mixed_rows(weights, copied[i], M * C, C, v, i * parts, F, u, M, step, wide)
+        for r in range(F * M):
+            sum_lanes(load_block(totals, r, 0, lane_zero), partial, piece * F * M + r, 0, 0)
 
 
 def _build(width, lanes, source, jit):
@@ -113,22 +171,22 @@ def _build(width, lanes, source, jit):
 
     `whole` ones do everything in one call, for one thread; the others are its parts, for threads to share.
     """
+    parts = width // lanes
 
     @jit
     def forward_whole(
         indptr, indices, values, doubled, minus, weights, copied, order, x, states, y_tile, y, chebyshev, first
     ):
-        zero = zeros(x, width, source)
+        zero, wide = zeros(x, width, source), line(x, parts, lanes, source)
         T, taps, G, N, _ = states.shape
-        y_rows = y_tile.reshape(y_tile.shape[1] * N, width)
+        F, M = y_tile.shape[1], (taps - first) * G
         for t in range(T):
             pack_rows(x[t * width : (t + 1) * width], states[t, :1], 0, N)
             recursion_rows(
                 indptr, indices, values, doubled, minus, states[t].reshape(taps * G * N, width), zero,
                 (taps - 1, G, N), False, chebyshev, 0, taps - 1, 0, N,
             )  # fmt: skip
-            used = states[t, first:].reshape((taps - first) * G * N, width)
-            mix_nodes(weights, copied, order, used, y_rows, zero, 0, N)
+            mix_nodes(weights, copied, order, states[t, first:], y_tile, F, M, parts, wide, 0, N)
             unpack_rows(y_tile, y[t * width : (t + 1) * width], 0, N)
 
     @jit
@@ -136,19 +194,17 @@ def _build(width, lanes, source, jit):
         indptr, indices, values, doubled, minus, weights, copied, order, pieces, states, grad_y, v_tile, u, totals,
         partial, grad_x, chebyshev, first,
     ):  # fmt: skip
-        zero = zeros(states, width, source)
-        lane_zero = zeros(states, lanes, source)
+        zero, wide = zeros(states, width, source), line(states, parts, lanes, source)
         T, taps, G, N, _ = states.shape
-        v_rows = v_tile.reshape(v_tile.shape[1] * N, width)
+        F, M = v_tile.shape[1], (taps - first) * G
         u_rows = u.reshape(taps * G * N, width)
         for t in range(T):
             pack_rows(grad_y[t * width : (t + 1) * width], v_tile, 0, N)
             for r in range(first * G * N):
                 store(u_rows, r, zero)
-            used = states[t, first:].reshape((taps - first) * G * N, width)
             mix_adjoint_pieces(
-                weights, copied, order, pieces, used, v_rows, u_rows[first * G * N :], totals, partial,
-                zero, lane_zero, lanes, 0, pieces.size - 1,
+                weights, copied, order, pieces, states[t, first:], v_tile, u[first:], totals, partial,
+                F, M, parts, wide, 0, pieces.size - 1,
             )  # fmt: skip
             recursion_rows(
                 indptr, indices, values, doubled, minus, u_rows, zero,
@@ -165,13 +221,15 @@ def _build(width, lanes, source, jit):
 
     @jit
     def mix(weights, copied, order, states, y, lo, hi):
-        mix_nodes(weights, copied, order, states, y, zeros(states, width, source), lo, hi)
+        M, F = states.shape[0] * states.shape[1], y.shape[1]
+        mix_nodes(weights, copied, order, states, y, F, M, parts, line(states, parts, lanes, source), lo, hi)
 
     @jit
     def mix_adjoint(weights, copied, order, pieces, states, v, u, totals, partial, lo, hi):
+        M, F = states.shape[0] * states.shape[1], v.shape[1]
         mix_adjoint_pieces(
             weights, copied, order, pieces, states, v, u, totals, partial,
-            zeros(states, width, source), zeros(states, lanes, source), lanes, lo, hi,
+            F, M, parts, line(states, parts, lanes, source), lo, hi,
         )  # fmt: skip
 
     return SimpleNamespace(
