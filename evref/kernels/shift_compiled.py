@@ -10,7 +10,6 @@ however many there are.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -40,21 +39,21 @@ def shift_forward(
     """See :func:`evref.kernels.shift_reference.shift_forward`. States: (tiles, taps, G, nodes, width)."""
     B, G, N = x.shape
     weights, groups = _by_group(weights, groups, N)
-    F, width = weights.shape[0], tile_width(B, x.dtype)
+    F, width = weights.shape[1], tile_width(B, x.dtype)
     kernels = _kernels(width, x.dtype)
     matrix = _matrix(graph, x.dtype, False)
     x = compiled._writable(x)
     y = aligned_empty((B, F, N), x.dtype)
-    states = aligned_empty((-(-B // width), first + weights.shape[1], G, N, width), x.dtype)
+    states = aligned_empty((-(-B // width), first + len(weights), G, N, width), x.dtype)
     y_tile = aligned_empty((1, F, N, width), x.dtype)
-    coefficients = weights, groups.copied, groups.order
+    coefficients = weights, groups.copied
     if _threads(matrix, states, F) == 1:
         kernels.forward_whole(*matrix, *coefficients, x, states, y_tile, y, chebyshev, first)
         return y, states
     for t, tile in enumerate(states):
         samples, used = slice(t * width, (t + 1) * width), tile[first:]
         _pack(x[samples], tile[:1])
-        _recursion(kernels, matrix, tile, False, chebyshev)
+        _recursion(kernels, matrix, tile.reshape(-1, width), (states.shape[1] - 1, G, N), False, chebyshev)
         _share(N, lambda _, lo, hi, used=used: kernels.mix(*coefficients, used, y_tile, lo, hi))  # type: ignore[misc]
         _unpack(y_tile, y[samples])
     return y, states
@@ -68,37 +67,62 @@ def shift_backward(
     shape, dtype = weights.shape, saved.dtype
     _, taps, G, N, width = saved.shape
     weights, groups = _by_group(weights, groups, N)
-    F, n_weights, n_pieces = weights.shape[0], prod(shape[:3]), len(groups.pieces) - 1
-    kernels = _kernels(width, dtype)
-    back = _matrix(graph, dtype, True)
+    F, n_pieces = weights.shape[1], len(groups.pieces) - 1
+    kernels, back = _kernels(width, dtype), _matrix(graph, dtype, True)
     grad_y = compiled._writable(grad_y)
     grad_x = aligned_empty((len(grad_y), G, N), dtype)
-    v_tile, u = aligned_empty((1, F, N, width), dtype), aligned_empty((taps, G, N, width), dtype)
-    partial = np.zeros((n_pieces, n_weights), dtype)
+    partial = np.zeros((*shape[:3], n_pieces), dtype)
     n = _threads(back, saved, 2 * F)
-    totals = aligned_empty((n, n_weights, _lanes(width, dtype)), dtype)
-    coefficients = weights, groups.copied, groups.order, groups.pieces
+    n_totals = -(-partial[..., 0].size * _lanes(width, dtype) // width)  # in rows
     if n == 1:
-        kernels.backward_whole(
-            *back, *coefficients, saved, grad_y, v_tile, u, totals[0], partial, grad_x, chebyshev, first
-        )
+        scratch = aligned_empty(((F + taps) * N + n_totals, width), dtype)
+        kernels.backward_whole(*back, weights, *groups[1:4], saved, grad_y, scratch, partial, grad_x, chebyshev, first)
     else:
+        v, totals = aligned_empty((1, F, N, width), dtype), aligned_empty((n, n_totals, width), dtype)
         for t, tile in enumerate(saved):
-            samples, used = slice(t * width, (t + 1) * width), tile[first:]
-            _pack(grad_y[samples], v_tile)
-            u[:first] = 0
+            start, used = t * width, tile[first:]
+            _pack(grad_y[start : start + width], v)
             _share(
                 n_pieces,
-                lambda slot, lo, hi, used=used: kernels.mix_adjoint(  # type: ignore[misc]
-                    *coefficients, used, v_tile, u[first:], totals[slot], partial, lo, hi
+                lambda slot, lo, hi, used=used: kernels.inner_products(  # type: ignore[misc]
+                    groups.order, groups.pieces, used, v, totals[slot], partial, lo, hi
                 ),
             )
-            _recursion(kernels, back, u, True, chebyshev)
-            _unpack(u[:1], grad_x[samples])
+            adjoint = _adjoint_by_feature if n <= G else _adjoint_by_row
+            adjoint(kernels, back, weights, groups.copied, v, grad_x, start, chebyshev, first)
     if n_pieces > groups.size:
-        partial = np.add.reduceat(partial, groups.first, axis=0)
-    grad = partial.reshape(-1, F, taps - first, G).transpose(2, 1, 3, 0)
-    return np.ascontiguousarray(grad).reshape(shape), grad_x
+        partial = np.add.reduceat(partial, groups.first, axis=-1)
+    return partial.reshape(shape), grad_x
+
+
+def _adjoint_by_feature(
+    kernels: SimpleNamespace, back: Matrix, weights: Array, copied: Array, v: Array, grad_x: Array, start: int,
+    chebyshev: bool, first: int,
+) -> None:  # fmt: skip
+    """grad_x, a thread taking whole input features: none waits for another."""
+    G = grad_x.shape[1]
+    u = aligned_empty((threads.n_threads(), (first + len(weights)) * copied.size, v.shape[-1]), v.dtype)
+    _share(
+        G,
+        lambda slot, lo, hi: kernels.adjoint(
+            *back, weights, copied, v, u[slot], grad_x, start, chebyshev, first, lo, hi
+        ),
+    )
+
+
+def _adjoint_by_row(
+    kernels: SimpleNamespace, back: Matrix, weights: Array, copied: Array, v: Array, grad_x: Array, start: int,
+    chebyshev: bool, first: int,
+) -> None:  # fmt: skip
+    """grad_x, feature after feature, the threads sharing the nodes: for few features."""
+    _, G, N = grad_x.shape
+    taps = first + len(weights)
+    u = aligned_empty((taps * N, v.shape[-1]), v.dtype)
+    for g in range(G):
+        u[: first * N] = 0
+        _share(N, lambda _, lo, hi, g=g: kernels.mix_adjoint(weights, copied, v, u[first * N :], g, lo, hi))  # type: ignore[misc]
+        _recursion(kernels, back, u, (taps - 1, 1, N), True, chebyshev)
+        _share(N, lambda _, lo, hi, g=g: kernels.unpack(u, grad_x, start, g, lo, hi))  # type: ignore[misc]
 
 
 # ---- threads ---------------------------------------------------------------------------------------------------------
@@ -113,11 +137,12 @@ def _share(n: int, work: Callable[[int, int, int], object]) -> None:
     threads.run(work, compiled._even(n, threads.n_threads()))
 
 
-def _recursion(kernels: SimpleNamespace, matrix: Matrix, states: Array, adjoint: bool, chebyshev: bool) -> None:
+def _recursion(
+    kernels: SimpleNamespace, matrix: Matrix, rows: Array, sizes: tuple[int, int, int], adjoint: bool, chebyshev: bool
+) -> None:
     """Step by step: all threads must be done with one before the next."""
-    taps, G, N, _ = states.shape
-    rows, sizes, bounds = _rows(states), (taps - 1, G, N), compiled._by_entries(matrix.indptr)
-    for step in range(taps - 1):
+    bounds = compiled._by_entries(matrix.indptr)
+    for step in range(sizes[0]):
         threads.run(
             lambda _, lo, hi, step=step: kernels.recursion(  # type: ignore[misc]
                 *matrix, rows, sizes, adjoint, chebyshev, step, step + 1, lo, hi
@@ -135,10 +160,6 @@ def _unpack(tiles: Array, x: Array) -> None:
 
 
 # ---- layout ----------------------------------------------------------------------------------------------------------
-def _rows(tiles: Array) -> Array:
-    return tiles.reshape(-1, tiles.shape[-1])
-
-
 def _lanes(width: int, dtype: np.dtype) -> int:
     return min(width, ALIGNMENT // dtype.itemsize)
 
@@ -159,7 +180,7 @@ def _matrix(graph: Graph, dtype: np.dtype, transposed: bool) -> Matrix:
 
 
 def _by_group(weights: Array, groups: Groups | None, n_nodes: int) -> tuple[Array, Groups]:
-    """Weights (F, taps, G, groups), so that taps and features are one axis; a polynomial's are those of one group."""
+    """Weights (taps, F, G, groups); a polynomial's are those of one group."""
     if groups is None:
         weights, groups = weights[..., np.newaxis], one_group(n_nodes)
-    return compiled._writable(weights.transpose(1, 0, 2, 3)), groups
+    return compiled._writable(weights), groups

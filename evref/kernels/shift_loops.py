@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from . import loops, vectors
-from .loops import compiled, inlined, pack_rows, unpack_rows
+from .loops import BLOCK, compiled, inlined, pack_rows, turn_blocks, unpack_rows
 from .vectors import (
     column,
     line,
@@ -70,43 +70,53 @@ def recursion_rows(
 
 
 @inlined
-def mixed_block(numbers, first, along, across, rows, row, count, out, target, step, wide, tall):
-    """out_r = sum_s numbers[first + s along + r across] rows_s, s = 0, ..., count-1, for a block of r and one node.
+def mixed_block(numbers, first, strides, counts, across, rows, row, out, target, step, wide, tall):
+    """out_r = sum_s sum_t numbers[first + s strides[0] + t strides[1] + r across] rows_st for a block of r, one node.
 
-    Rows s and s + 1, of rows and of out, are `step` registers apart; `tall` says how many r, `wide` how wide a row is.
+    `row` is the place of rows_00, `target` that of out_0, `step` leads to the next in both; `tall` says how many r,
+    `wide` how wide a row is. The sums stay in registers.
     """
     total = outer_zero(tall, wide)
-    for s in range(count):
-        coefficients = spread(numbers, first + s * along, across, tall)
-        total = outer_add(coefficients, load_block(rows, row + s * step, 0, wide), total)
+    for s in range(counts[0]):
+        for t in range(counts[1]):
+            coefficients = spread(numbers, first + s * strides[0] + t * strides[1], across, tall)
+            total = outer_add(coefficients, load_block(rows, row + (s * counts[1] + t) * step, 0, wide), total)
     store_block(out, target, step, total)
 
 
 @inlined
-def mixed_rows(numbers, first, along, across, rows, row, count, out, n_out, step, wide):
+def mixed_rows(numbers, first, strides, counts, across, rows, out, row, step, n_out, wide):
     """The same for r = 0, ..., n_out-1: three rows of seven registers at a time fill the machine's thirty-two."""
     for r in range(0, n_out - 2, 3):
         place, target = first + r * across, row + r * step
-        mixed_block(numbers, place, along, across, rows, row, count, out, target, step, wide, column(3, wide))
+        mixed_block(numbers, place, strides, counts, across, rows, row, out, target, step, wide, column(3, wide))
     r = n_out - n_out % 3
     place, target = first + r * across, row + r * step
     if n_out - r == 2:
-        mixed_block(numbers, place, along, across, rows, row, count, out, target, step, wide, column(2, wide))
+        mixed_block(numbers, place, strides, counts, across, rows, row, out, target, step, wide, column(2, wide))
     elif n_out - r == 1:
-        mixed_block(numbers, place, along, across, rows, row, count, out, target, step, wide, column(1, wide))
+        mixed_block(numbers, place, strides, counts, across, rows, row, out, target, step, wide, column(1, wide))
 
 
 @inlined
-def mix_nodes(weights, copied, order, states, y, F, M, parts, wide, lo, hi):
-    """y_f = sum_m c[f, m] w_m, m = (tap, feature), for the nodes order[lo..hi-1], node by node.
+def mix_nodes(weights, copied, states, y, parts, wide, lo, hi):
+    """y_f = sum_k sum_g c[k, f, g] w_g^(k) for the nodes lo..hi-1, node by node.
 
-    All rows of a node that are needed, M of them, stay in the first cache while every f reads them.
+    All rows of a node that are needed, taps G of them, stay in the first cache while every f reads them.
     """
-    C = weights.size // (F * M)
-    step = copied.size * parts
-    for n in range(lo, hi):
-        i = order[n]
-        mixed_rows(weights, copied[i], C, M * C, states, i * parts, M, y, F, step, wide)
+    taps, F, G, C = weights.shape
+    strides, counts, step = (F * G * C, C), (taps, G), copied.size * parts
+    for i in range(lo, hi):
+        mixed_rows(weights, copied[i], strides, counts, G * C, states, y, i * parts, step, F, wide)
+
+
+@inlined
+def mix_adjoint_nodes(weights, copied, v, u, g, parts, wide, lo, hi):
+    """u^(k) = sum_f c[k, f, g] v_f for one input feature g and the nodes lo..hi-1, node by node."""
+    taps, F, G, C = weights.shape
+    strides, counts, step = (G * C, 0), (F, 1), copied.size * parts
+    for i in range(lo, hi):
+        mixed_rows(weights, g * C + copied[i], strides, counts, F * G * C, v, u, i * parts, step, taps, wide)
 
 
 @inlined
@@ -143,27 +153,60 @@ def products(order, start, stop, v, w, F, M, parts, step, totals, wide):
 
 
 @inlined
-def mix_adjoint_pieces(weights, copied, order, pieces, states, v, u, totals, partial, F, M, parts, wide, lo, hi):
-    """u_m = sum_f c[f, m] v_f and partial[piece, f, m] += <v_f, w_m>, m = (tap, feature), for the pieces lo..hi-1.
+def product_pieces(order, pieces, states, v, totals, partial, parts, wide, lo, hi):
+    """partial[k, f, g, piece] += <v_f, w_g^(k)> for the pieces lo..hi-1.
 
     Inner products are kept by lane (`totals`) and added across once per piece: a sum across a register is as dear as
     the products themselves. A few nodes at a time: their rows stay in the second cache while every block of pairs reads
     them, and sums leave the registers less often. Pieces do not depend on the threads, so neither do the sums.
     """
-    C = weights.size // (F * M)
-    step = copied.size * parts
-    lane_zero = column(1, wide)
+    taps, F, G, n_pieces = partial.shape
+    M, step, one = taps * G, order.size * parts, column(1, wide)
     for piece in range(lo, hi):
         for r in range(F * M):
-            store_block(totals, r, 0, lane_zero)
+            store_block(totals, r, 0, one)
         for start in range(pieces[piece], pieces[piece + 1], NODES):
             stop = min(start + NODES, pieces[piece + 1])
             products(order, start, stop, v, states, F, M, parts, step, totals, wide)
-            for n in range(start, stop):
-                i = order[n]
-                mixed_rows(weights, copied[i], M * C, C, v, i * parts, F, u, M, step, wide)
-        for r in range(F * M):
-            sum_lanes(load_block(totals, r, 0, lane_zero), partial, piece * F * M + r, 0, 0)
+        for f in range(F):
+            for k in range(taps):
+                for g in range(G):
+                    place = ((k * F + f) * G + g) * n_pieces + piece
+                    sum_lanes(load_block(totals, f * M + k * G + g, 0, one), partial, place, 0, 0)
+
+
+@inlined
+def unpack_feature(rows, x, first, width, g, lo, hi):
+    """The nodes lo..hi-1 of feature g back into x, samples from `first` on; `rows` are those of all nodes."""
+    B, G, N = x.shape
+    full = min(width, B - first)
+    samples, nodes = full // BLOCK * BLOCK, (hi - lo) // BLOCK * BLOCK
+    turn_blocks(rows, lo * width, width, x, (first * G + g) * N + lo, G * N, nodes, samples)
+    for i in range(lo, hi):
+        for s in range(samples if i < lo + nodes else 0, full):
+            x[first + s, g, i] = rows[i, s]
+
+
+@inlined
+def adjoint_features(
+    indptr, indices, values, doubled, minus, weights, copied, v, u, grad_x, start, chebyshev, first, zero, width,
+    parts, wide, lo, hi,
+):  # fmt: skip
+    """grad_x of the input features lo..hi-1 for the samples from `start` on.
+
+    One feature at a time through all steps: its cotangents, `taps` states in u, stay in the caches; those of all
+    features would go out to memory and come back, which takes longer than computing them.
+    """
+    N = copied.size
+    taps = first + weights.shape[0]
+    for g in range(lo, hi):
+        for r in range(first * N):
+            store(u, r, zero)
+        mix_adjoint_nodes(weights, copied, v, u[first * N :], g, parts, wide, 0, N)
+        recursion_rows(
+            indptr, indices, values, doubled, minus, u, zero, (taps - 1, 1, N), True, chebyshev, 0, taps - 1, 0, N
+        )
+        unpack_feature(u, grad_x, start, width, g, 0, N)
 
 
 def _build(width, lanes, source, jit):
@@ -174,43 +217,34 @@ def _build(width, lanes, source, jit):
     parts = width // lanes
 
     @jit
-    def forward_whole(
-        indptr, indices, values, doubled, minus, weights, copied, order, x, states, y_tile, y, chebyshev, first
-    ):
+    def forward_whole(indptr, indices, values, doubled, minus, weights, copied, x, states, y_tile, y, chebyshev, first):
         zero, wide = zeros(x, width, source), line(x, parts, lanes, source)
         T, taps, G, N, _ = states.shape
-        F, M = y_tile.shape[1], (taps - first) * G
         for t in range(T):
             pack_rows(x[t * width : (t + 1) * width], states[t, :1], 0, N)
             recursion_rows(
                 indptr, indices, values, doubled, minus, states[t].reshape(taps * G * N, width), zero,
                 (taps - 1, G, N), False, chebyshev, 0, taps - 1, 0, N,
             )  # fmt: skip
-            mix_nodes(weights, copied, order, states[t, first:], y_tile, F, M, parts, wide, 0, N)
+            mix_nodes(weights, copied, states[t, first:], y_tile, parts, wide, 0, N)
             unpack_rows(y_tile, y[t * width : (t + 1) * width], 0, N)
 
     @jit
     def backward_whole(
-        indptr, indices, values, doubled, minus, weights, copied, order, pieces, states, grad_y, v_tile, u, totals,
-        partial, grad_x, chebyshev, first,
+        indptr, indices, values, doubled, minus, weights, copied, order, pieces, states, grad_y, scratch, partial,
+        grad_x, chebyshev, first,
     ):  # fmt: skip
-        zero, wide = zeros(states, width, source), line(states, parts, lanes, source)
         T, taps, G, N, _ = states.shape
-        F, M = v_tile.shape[1], (taps - first) * G
-        u_rows = u.reshape(taps * G * N, width)
+        F = weights.shape[1]
+        v, u, totals = scratch[: F * N], scratch[F * N : (F + taps) * N], scratch[(F + taps) * N :]
+        wide = line(states, parts, lanes, source)
         for t in range(T):
-            pack_rows(grad_y[t * width : (t + 1) * width], v_tile, 0, N)
-            for r in range(first * G * N):
-                store(u_rows, r, zero)
-            mix_adjoint_pieces(
-                weights, copied, order, pieces, states[t, first:], v_tile, u[first:], totals, partial,
-                F, M, parts, wide, 0, pieces.size - 1,
+            pack_rows(grad_y[t * width : (t + 1) * width], v.reshape(1, F, N, width), 0, N)
+            product_pieces(order, pieces, states[t, first:], v, totals, partial, parts, wide, 0, pieces.size - 1)
+            adjoint_features(
+                indptr, indices, values, doubled, minus, weights, copied, v, u, grad_x, t * width, chebyshev, first,
+                zeros(states, width, source), width, parts, wide, 0, G,
             )  # fmt: skip
-            recursion_rows(
-                indptr, indices, values, doubled, minus, u_rows, zero,
-                (taps - 1, G, N), True, chebyshev, 0, taps - 1, 0, N,
-            )  # fmt: skip
-            unpack_rows(u[:1], grad_x[t * width : (t + 1) * width], 0, N)
 
     @jit
     def recursion(indptr, indices, values, doubled, minus, states, sizes, adjoint, chebyshev, first, last, lo, hi):
@@ -220,16 +254,29 @@ def _build(width, lanes, source, jit):
         )  # fmt: skip
 
     @jit
-    def mix(weights, copied, order, states, y, lo, hi):
-        M, F = states.shape[0] * states.shape[1], y.shape[1]
-        mix_nodes(weights, copied, order, states, y, F, M, parts, line(states, parts, lanes, source), lo, hi)
+    def mix(weights, copied, states, y, lo, hi):
+        mix_nodes(weights, copied, states, y, parts, line(states, parts, lanes, source), lo, hi)
 
     @jit
-    def mix_adjoint(weights, copied, order, pieces, states, v, u, totals, partial, lo, hi):
-        M, F = states.shape[0] * states.shape[1], v.shape[1]
-        mix_adjoint_pieces(
-            weights, copied, order, pieces, states, v, u, totals, partial,
-            F, M, parts, line(states, parts, lanes, source), lo, hi,
+    def inner_products(order, pieces, states, v, totals, partial, lo, hi):
+        wide = line(states, parts, lanes, source)
+        product_pieces(order, pieces, states, v, totals, partial, parts, wide, lo, hi)
+
+    @jit
+    def mix_adjoint(weights, copied, v, u, g, lo, hi):
+        mix_adjoint_nodes(weights, copied, v, u, g, parts, line(v, parts, lanes, source), lo, hi)
+
+    @jit
+    def unpack(u, grad_x, start, g, lo, hi):
+        unpack_feature(u, grad_x, start, width, g, lo, hi)
+
+    @jit
+    def adjoint(
+        indptr, indices, values, doubled, minus, weights, copied, v, u, grad_x, start, chebyshev, first, lo, hi
+    ):  # fmt: skip
+        adjoint_features(
+            indptr, indices, values, doubled, minus, weights, copied, v, u, grad_x, start, chebyshev, first,
+            zeros(v, width, source), width, parts, line(v, parts, lanes, source), lo, hi,
         )  # fmt: skip
 
     return SimpleNamespace(
@@ -237,7 +284,10 @@ def _build(width, lanes, source, jit):
         backward_whole=backward_whole,
         recursion=recursion,
         mix=mix,
+        inner_products=inner_products,
         mix_adjoint=mix_adjoint,
+        unpack=unpack,
+        adjoint=adjoint,
     )
 
 
