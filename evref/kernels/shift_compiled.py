@@ -3,13 +3,14 @@
 This file decides how work is laid out and shared; the loops are in :mod:`evref.kernels.shift_loops`. Work goes tile by
 tile (:mod:`evref.kernels.layout`), each from the user's layout and back, so that scratch is one tile whatever the
 batch; only the states, which the adjoint needs, are kept for all (computing them again was no faster). Threads share
-rows in a product with S and nodes in the mixing, and every number is the sum of the same terms in the same order,
-however many there are.
+the features, or where those are few the rows, in products with S, and the nodes in the mixing; every number is the sum
+of the same terms in the same order, however many there are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -46,16 +47,18 @@ def shift_forward(
     y = aligned_empty((B, F, N), x.dtype)
     states = aligned_empty((-(-B // width), first + len(weights), G, N, width), x.dtype)
     y_tile = aligned_empty((1, F, N, width), x.dtype)
-    coefficients = weights, groups.copied
     if _threads(matrix, states, F) == 1:
-        kernels.forward_whole(*matrix, *coefficients, x, states, y_tile, y, chebyshev, first)
+        kernels.forward_whole(*matrix, weights, groups.copied, x, states, y_tile, y, chebyshev, first)
         return y, states
-    for t, tile in enumerate(states):
-        samples, used = slice(t * width, (t + 1) * width), tile[first:]
-        _pack(x[samples], tile[:1])
-        _recursion(kernels, matrix, tile.reshape(-1, width), (states.shape[1] - 1, G, N), False, chebyshev)
-        _share(N, lambda _, lo, hi, used=used: kernels.mix(*coefficients, used, y_tile, lo, hi))  # type: ignore[misc]
-        _unpack(y_tile, y[samples])
+    for tile, x_part, y_part in zip(states, _by_tile(x, width), _by_tile(y, width), strict=True):
+        _share(N, lambda _, lo, hi, tile=tile, x=x_part: loops.pack_compiled(x, tile[:1], lo, hi))  # type: ignore[misc]
+        _recursion(kernels, matrix, tile.reshape(-1, width), (len(tile) - 1, G, N), False, chebyshev)
+        _share(
+            N,
+            lambda _, lo, hi, tile=tile, y=y_part: kernels.mix(  # type: ignore[misc]
+                weights, groups.copied, tile[first:], y_tile, y, lo, hi
+            ),
+        )
     return y, states
 
 
@@ -73,23 +76,25 @@ def shift_backward(
     grad_x = aligned_empty((len(grad_y), G, N), dtype)
     partial = np.zeros((*shape[:3], n_pieces), dtype)
     n = _threads(back, saved, 2 * F)
-    n_totals = -(-partial[..., 0].size * _lanes(width, dtype) // width)  # in rows
+    n_totals = -(-prod(shape[:3]) * _lanes(width, dtype) // width)  # rows: a register for each weight
     if n == 1:
         scratch = aligned_empty(((F + taps) * N + n_totals, width), dtype)
-        kernels.backward_whole(*back, weights, *groups[1:4], saved, grad_y, scratch, partial, grad_x, chebyshev, first)
+        kernels.backward_whole(
+            *back, weights, groups.copied, groups.order, groups.pieces, saved, grad_y, scratch, partial, grad_x,
+            chebyshev, first,
+        )  # fmt: skip
     else:
         v, totals = aligned_empty((1, F, N, width), dtype), aligned_empty((n, n_totals, width), dtype)
-        for t, tile in enumerate(saved):
-            start, used = t * width, tile[first:]
-            _pack(grad_y[start : start + width], v)
+        adjoint = _adjoint_by_feature if n <= G else _adjoint_by_row
+        for t, (tile, part) in enumerate(zip(saved, _by_tile(grad_y, width), strict=True)):
+            _share(N, lambda _, lo, hi, part=part: loops.pack_compiled(part, v, lo, hi))  # type: ignore[misc]
             _share(
                 n_pieces,
-                lambda slot, lo, hi, used=used: kernels.inner_products(  # type: ignore[misc]
-                    groups.order, groups.pieces, used, v, totals[slot], partial, lo, hi
+                lambda slot, lo, hi, tile=tile: kernels.inner_products(  # type: ignore[misc]
+                    groups.order, groups.pieces, tile[first:], v, totals[slot], partial, lo, hi
                 ),
             )
-            adjoint = _adjoint_by_feature if n <= G else _adjoint_by_row
-            adjoint(kernels, back, weights, groups.copied, v, grad_x, start, chebyshev, first)
+            adjoint(kernels, back, weights, groups.copied, v, grad_x, t * width, chebyshev, first)
     if n_pieces > groups.size:
         partial = np.add.reduceat(partial, groups.first, axis=-1)
     return partial.reshape(shape), grad_x
@@ -140,23 +145,24 @@ def _share(n: int, work: Callable[[int, int, int], object]) -> None:
 def _recursion(
     kernels: SimpleNamespace, matrix: Matrix, rows: Array, sizes: tuple[int, int, int], adjoint: bool, chebyshev: bool
 ) -> None:
-    """Step by step: all threads must be done with one before the next."""
+    """Whole features to a thread where there are enough; else by rows, all done with one step before the next."""
+    K, G, N = sizes
+    if threads.n_threads() <= G:
+        _share(G, lambda _, lo, hi: kernels.recursion(*matrix, rows, sizes, (lo, hi), adjoint, chebyshev, 0, K, 0, N))
+        return
     bounds = compiled._by_entries(matrix.indptr)
-    for step in range(sizes[0]):
+    for step in range(K):
         threads.run(
             lambda _, lo, hi, step=step: kernels.recursion(  # type: ignore[misc]
-                *matrix, rows, sizes, adjoint, chebyshev, step, step + 1, lo, hi
+                *matrix, rows, sizes, (0, G), adjoint, chebyshev, step, step + 1, lo, hi
             ),
             bounds,
         )
 
 
-def _pack(x: Array, tiles: Array) -> None:
-    _share(x.shape[2], lambda _, lo, hi: loops.pack_compiled(x, tiles, lo, hi))
-
-
-def _unpack(tiles: Array, x: Array) -> None:
-    _share(x.shape[2], lambda _, lo, hi: loops.unpack_compiled(tiles, x, lo, hi))
+def _by_tile(x: Array, width: int) -> list[Array]:
+    """The samples of each tile."""
+    return [x[start : start + width] for start in range(0, len(x), width)]
 
 
 # ---- layout ----------------------------------------------------------------------------------------------------------

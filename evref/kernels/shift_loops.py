@@ -5,6 +5,9 @@ Plain Python that numba compiles (:func:`kernels_for`) and that also runs uncomp
 They work on one tile. Its signals are tables (rows, width), a row being one node of one feature for `width` samples;
 the row of tap k, feature g and node i is (k G + g) N + i. Indexing one table costs an addition, slicing nested arrays
 would count references in the middle of the loops.
+
+Products with S go row by row. The mixing of taps and features and the inner products of its adjoint are small matrix
+products; they go by blocks of registers, and places in a table are then counted in registers, `parts` to a row.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from .vectors import (
     zeros,
 )
 
-NODES = 8  # whose rows are multiplied with each other at a time
+NODES = 8  # whose inner products are taken together, while their rows are in the caches
 
 # As in vectors.py: a change in a file that the drivers below take loops from must make numba's on-disk cache miss.
 SOURCE = int.from_bytes(
@@ -41,9 +44,9 @@ SOURCE = int.from_bytes(
 
 @inlined
 def recursion_rows(
-    indptr, indices, values, doubled, minus, states, zero, sizes, adjoint, chebyshev, first, last, lo, hi
+    indptr, indices, values, doubled, minus, states, zero, sizes, features, adjoint, chebyshev, first, last, lo, hi
 ):
-    """Steps first..last-1 of K, the rows lo..hi-1 of every feature. Step s = 0, 1, ... computes
+    """Steps first..last-1 of K, the rows lo..hi-1 of a range of features. Step s = 0, 1, ... computes
 
         w^(s+1)  = S w^(s),                 Chebyshev  2 S w^(s) - w^(s-1) from s = 1 on        (forward)
         b^(k)   += S^T b^(k+1),  k = K-1-s, Chebyshev  += 2 S^T b^(k+1) - b^(k+2), S^T for k = 0 (adjoint)
@@ -52,7 +55,7 @@ def recursion_rows(
     """
     K, G, N = sizes
     tap = G * N  # rows from one tap to the next
-    for g in range(G):  # all steps of one feature before the next: two of its states fit the second cache
+    for g in range(features[0], features[1]):  # one feature through all steps: two of its states fit the second cache
         for step in range(first, last):
             k = K - 1 - step if adjoint else step + 1
             back = -tap if adjoint else tap
@@ -172,7 +175,7 @@ def product_pieces(order, pieces, states, v, totals, partial, parts, wide, lo, h
             for k in range(taps):
                 for g in range(G):
                     place = ((k * F + f) * G + g) * n_pieces + piece
-                    sum_lanes(load_block(totals, f * M + k * G + g, 0, one), partial, place, 0, 0)
+                    sum_lanes(load_block(totals, f * M + k * G + g, 0, one), partial, place)
 
 
 @inlined
@@ -204,8 +207,9 @@ def adjoint_features(
             store(u, r, zero)
         mix_adjoint_nodes(weights, copied, v, u[first * N :], g, parts, wide, 0, N)
         recursion_rows(
-            indptr, indices, values, doubled, minus, u, zero, (taps - 1, 1, N), True, chebyshev, 0, taps - 1, 0, N
-        )
+            indptr, indices, values, doubled, minus, u, zero,
+            (taps - 1, 1, N), (0, 1), True, chebyshev, 0, taps - 1, 0, N,
+        )  # fmt: skip
         unpack_feature(u, grad_x, start, width, g, 0, N)
 
 
@@ -224,7 +228,7 @@ def _build(width, lanes, source, jit):
             pack_rows(x[t * width : (t + 1) * width], states[t, :1], 0, N)
             recursion_rows(
                 indptr, indices, values, doubled, minus, states[t].reshape(taps * G * N, width), zero,
-                (taps - 1, G, N), False, chebyshev, 0, taps - 1, 0, N,
+                (taps - 1, G, N), (0, G), False, chebyshev, 0, taps - 1, 0, N,
             )  # fmt: skip
             mix_nodes(weights, copied, states[t, first:], y_tile, parts, wide, 0, N)
             unpack_rows(y_tile, y[t * width : (t + 1) * width], 0, N)
@@ -247,15 +251,18 @@ def _build(width, lanes, source, jit):
             )  # fmt: skip
 
     @jit
-    def recursion(indptr, indices, values, doubled, minus, states, sizes, adjoint, chebyshev, first, last, lo, hi):
+    def recursion(
+        indptr, indices, values, doubled, minus, states, sizes, features, adjoint, chebyshev, first, last, lo, hi
+    ):
         recursion_rows(
             indptr, indices, values, doubled, minus, states, zeros(states, width, source),
-            sizes, adjoint, chebyshev, first, last, lo, hi,
+            sizes, features, adjoint, chebyshev, first, last, lo, hi,
         )  # fmt: skip
 
     @jit
-    def mix(weights, copied, states, y, lo, hi):
-        mix_nodes(weights, copied, states, y, parts, line(states, parts, lanes, source), lo, hi)
+    def mix(weights, copied, states, y_tile, y, lo, hi):
+        mix_nodes(weights, copied, states, y_tile, parts, line(states, parts, lanes, source), lo, hi)
+        unpack_rows(y_tile, y, lo, hi)
 
     @jit
     def inner_products(order, pieces, states, v, totals, partial, lo, hi):

@@ -218,7 +218,7 @@ LOOP_FAULTS = [
     ("coefficients of another node, adjoint", "g * C + copied[i]", "g * C + copied[0]"),
     ("taps and features swapped in the gradient", "(k * F + f) * G + g", "(f * taps + k) * G + g"),
     ("pieces not cleared", "store_block(totals, r, 0, one)", "pass"),
-    ("sums of a few nodes only", "store_block(totals, f * M + m, M, total)", "store_block(totals, f * M + m, M, v_part)"),
+    ("sums of a few nodes only", "total = load_block(totals, f * M + m, M, outer", "total = (outer"),
     ("coefficients of one tap", "first + s * strides[0] + t", "first + t"),
     ("coefficients of one feature", "s * strides[0] + t * strides[1]", "s * strides[0]"),
     ("rows of one tap", "row + (s * counts[1] + t) * step", "row + t * step"),
@@ -229,7 +229,7 @@ LOOP_FAULTS = [
     ("products left over", "range(M - M % 4, M)", "range(M - M % 4, M - 1)"),
     ("first blocks of rows only", "range(0, n_out - 2, 3)", "range(0, n_out - 5, 3)"),
     ("taps before the first not cleared", "store(u, r, zero)", "pass"),
-    ("gradient of another feature", "unpack_feature(u, grad_x, start, width, g, 0, N)", "unpack_feature(u, grad_x, start, width, 0, 0, N)"),
+    ("gradient of another feature", "start, width, g, 0, N)", "start, width, 0, 0, N)"),
     ("weights of another feature", "weights, g * C + copied[i]", "weights, copied[i]"),
     ("last nodes of the output", "samples if i < lo + nodes else 0, full", "full, full"),
 ]  # fmt: skip
