@@ -27,7 +27,7 @@ Array = np.ndarray
 STEP_SIZE = 10_000_000
 SERIAL_BELOW = 500_000  # multiply-adds in all, some 20 µs, below which one thread is faster than two
 KEPT_BYTES = 2**22  # states up to this size are kept for the adjoint: reading them back is cheaper than another pass
-PAIRED_BYTES = 2**20  # gradients of x up to this size are held for every filter, so that threads can share the filters
+BLOCK_BYTES = 2**20  # gradients of x up to this size are held for blocks of output features, so that threads can share
 PIECES = 16  # of a step: several for each thread, so that nobody waits long for the last
 BLOCKS = 2  # of rows that send to their neighbours: each has a state of its own to add to
 
@@ -92,12 +92,15 @@ def ev_backward(
         )  # fmt: skip
     else:
         lams = workspace("lams", (T, F, N, width), dtype)
-        by_pair = F * tiles.nbytes <= PAIRED_BYTES
-        n_tasks = F * G if by_pair else G
-        n = min(n, n_tasks)
-        grad_tiles = workspace("grad_tiles", (T, n_tasks, N, width), dtype)
+        # Threads that share the output features here as in the forward pass find the states in their own caches. Few
+        # blocks, because each adds to the sum at the end, and enough tasks; whatever the number of threads.
+        blocks = min(F, max(2, 8 // G))
+        if blocks * tiles.nbytes > BLOCK_BYTES:
+            blocks = 1
+        n = min(n, blocks * G)
+        grad_tiles = workspace("grad_tiles", (T, blocks * G, N, width), dtype)
         scratch = workspace("backward", (n, 2 + own, N, width), dtype)
-        threads.call(kernels.backward, n, *arguments, lams, grad_phi, grad_phi0, grad_tiles, grad_x, by_pair, scratch)
+        threads.call(kernels.backward, n, *arguments, lams, grad_phi, grad_phi0, grad_tiles, grad_x, blocks, scratch)
     return grad_phi, grad_phi0 if has0 else None, grad_x if input_gradient else None
 
 
@@ -158,11 +161,6 @@ def _useful_threads(work: int) -> int:
 
 def _by_steps(K: int, nnz: int, width: int) -> bool:
     return K > 0 and nnz * (20 + width) >= STEP_SIZE
-
-
-def _even(n: int, parts: int) -> list[int]:
-    """0 = b_0 <= ... <= b_parts = n in steps as equal as they can be."""
-    return [n * part // parts for part in range(parts + 1)]
 
 
 def _pieces(graph: Graph, starts: str, n: int) -> Array:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-PIECE = 4096  # members of a group whose gradients are added up together; fixed, so that threads do not change the sums
+PIECE = 256  # members of a group whose gradients are added up together; fixed, so that threads do not change the sums
 
 
 class Groups(NamedTuple):

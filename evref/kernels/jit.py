@@ -9,7 +9,7 @@ from numba.core import types
 from numba.core.typing.templates import infer, infer_global, make_intrinsic_template
 from numba.extending import register_jitable
 
-inlined = register_jitable(inline="always")
+inlined = register_jitable(inline="always")  # for short functions inside the innermost loops
 
 
 def compiled(function: Any) -> Any:
@@ -21,12 +21,17 @@ def compiled(function: Any) -> Any:
         return njit(**options)(function)
 
 
-def two_faced(plain: Any, define: Any, prefer_literal: bool = False) -> None:
-    """Python calls `plain`; numba, where compiled code names it, puts the LLVM code of the intrinsic `define`.
+def replaces(plain: Any, prefer_literal: bool = False) -> Any:
+    """Python calls `plain`; numba, where compiled code names it, takes the definition below, written as an intrinsic's.
 
     `overload` would do the same by way of a stand-in function, whose typing and inlining at every call double the time
     that the kernels take to compile.
     """
-    template = make_intrinsic_template(plain, define, plain.__name__, prefer_literal=prefer_literal, kwargs={})
-    infer(template)
-    infer_global(plain, types.Function(template))
+
+    def register(definition: Any) -> Any:
+        template = make_intrinsic_template(plain, definition, plain.__name__, prefer_literal=prefer_literal, kwargs={})
+        infer(template)
+        infer_global(plain, types.Function(template))
+        return definition
+
+    return register

@@ -14,6 +14,7 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from numba.extending import register_jitable
@@ -25,11 +26,18 @@ from .packing import pack_tile, unpack_tile
 from .together import SHARES, await_finished, finished, own_first, serve, take, together
 from .vectors import add, dot, load, scale_add, store, zeros
 
-# numba's on-disk cache looks only at the file of the compiled function, not at what it calls. Kernels hand this number
-# to `zeros`, so that it is part of their key and a change in a file they take loops from makes the cache miss.
-SOURCE = int.from_bytes(
-    sha256(b"".join(Path(str(m.__file__)).read_bytes() for m in (jit, packing, team, vectors))).digest()[:6], "little"
-)
+
+def source_of(*modules: Any) -> int:
+    """A number that changes with the source of these modules.
+
+    numba's on-disk cache looks only at the file of the compiled function, not at what it calls. Kernels hand this
+    number to `zeros`, so that it is part of their key and a change in a file they take loops from makes the cache miss.
+    """
+    text = b"".join(Path(str(module.__file__)).read_bytes() for module in modules)
+    return int.from_bytes(sha256(text).digest()[:6], "little")
+
+
+SOURCE = source_of(jit, packing, team, vectors)
 
 
 @register_jitable
@@ -156,8 +164,8 @@ def add_rows(x, y, fresh, zero, lo, hi):
 def adjoint_scale_rows(diagonal, lam, x, grad_diagonal, fresh, grad_x, fresh_x, zero, lo, hi):
     """grad_x += diag(diagonal) lam;  grad_diagonal_i += <lam_i, x_i>
 
-    The product is rounded before it is added (no fused multiply-add): then it does not matter whether the filters of
-    an input feature add to grad_x one after the other or each into a place of its own.
+    The product is rounded before it is added (no fused multiply-add): then it does not matter whether the first of
+    several filters begins the sum or adds to zero.
     """
     for i in range(lo, hi):
         li = load(lam, i, zero)
@@ -215,12 +223,12 @@ def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, scratch,
 @register_jitable
 def backward_recursions(
     indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi, grad_phi0,
-    grad_tiles, grad_x, by_pair, narrow, scratch, zero, board, slot,
+    grad_tiles, grad_x, blocks, narrow, scratch, zero, board, slot,
 ):  # fmt: skip
-    """Adjoint of forward_recursions. Phases: pack (t, f); an input feature g or, `by_pair`, a filter (f, g); sum and
-    unpack (t, g), unless grad_x is empty because nobody asks for it.
+    """Adjoint of forward_recursions. Phases: pack (t, f); an input feature g and one of `blocks` blocks of output
+    features; sum over the blocks and unpack (t, g), unless grad_x is empty because nobody asks for it.
 
-    A task of the second phase owns grad_phi[:, f, g] and grad_tiles[:, task]. scratch: two cotangents, then, where
+    A task of the second phase owns grad_phi[:, its f, g] and grad_tiles[:, task]. scratch: two cotangents, then, where
     forward kept no states, K states w^(0)..w^(K-1) (the first only if there is a Phi^(0)).
     """
     K, F, G, _ = phi.shape
@@ -236,7 +244,7 @@ def backward_recursions(
             for task in range(share * T * F // packing_shares, (share + 1) * T * F // packing_shares):
                 pack_tile(grad_y, task // F, task % F, lams[task // F, task % F], 0, N)
             finished(board)
-    tasks = F * G if by_pair else G
+    tasks = blocks * G
     shares = min(SHARES, tasks)
     for turn in range(shares):
         share = own_first(board, turn, shares, slot)
@@ -244,8 +252,8 @@ def backward_recursions(
             await_finished(board, packing_shares)
             for task in range(share * tasks // shares, (share + 1) * tasks // shares):
                 g = task % G
-                first_f = task // G if by_pair else 0
-                last_f = first_f + 1 if by_pair else F
+                first_f = (task // G * F + blocks - 1) // blocks  # the larger block first: whoever is first has it
+                last_f = ((task // G + 1) * F + blocks - 1) // blocks
                 for t in range(T):
                     for f in range(first_f, last_f):
                         if not kept:
@@ -292,9 +300,8 @@ def backward_recursions(
                 for task in range(share * T * G // shares, (share + 1) * T * G // shares):
                     t = task // G
                     g = task % G
-                    if by_pair:
-                        for f in range(1, F):  # in the order in which one task would have added them
-                            add_rows(grad_tiles[t, f * G + g], grad_tiles[t, g], False, zero, 0, N)
+                    for block in range(1, blocks):
+                        add_rows(grad_tiles[t, block * G + g], grad_tiles[t, g], False, zero, 0, N)
                     unpack_tile(grad_tiles[t, g], grad_x, t, g, 0, N)
                 finished(board)
 
@@ -534,11 +541,11 @@ def _build(width, source, jit):
     @jit
     def backward(
         indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi,
-        grad_phi0, grad_tiles, grad_x, by_pair, scratch, board, n,
+        grad_phi0, grad_tiles, grad_x, blocks, scratch, board, n,
     ):  # fmt: skip
         arguments = (
             indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi,
-            grad_phi0, grad_tiles, grad_x, by_pair, narrow, scratch, zeros(tiles, width, source), board,
+            grad_phi0, grad_tiles, grad_x, blocks, narrow, scratch, zeros(tiles, width, source), board,
         )  # fmt: skip
         together(backward_recursions, arguments, board, n)
 

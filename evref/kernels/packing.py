@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from numba.extending import register_jitable
 
-from .jit import compiled
 from .vectors import turn
 
 BLOCK = 8  # numbers on the side of a square that is turned in registers
@@ -48,24 +47,3 @@ def unpack_tile(tile, x, t, g, lo, hi):
     for i in range(lo, hi):
         for s in range(samples if i < lo + nodes else 0, full):
             x[first + s, g, i] = tile[i, s]
-
-
-@register_jitable
-def pack_rows(x, tiles, lo, hi):
-    """Rows lo..hi-1 of all tiles"""
-    T, G, _, _ = tiles.shape
-    for t in range(T):
-        for g in range(G):
-            pack_tile(x, t, g, tiles[t, g], lo, hi)
-
-
-@register_jitable
-def unpack_rows(tiles, x, lo, hi):
-    T, G, _, _ = tiles.shape
-    for t in range(T):
-        for g in range(G):
-            unpack_tile(tiles[t, g], x, t, g, lo, hi)
-
-
-pack_compiled = compiled(pack_rows)
-unpack_compiled = compiled(unpack_rows)

@@ -3,13 +3,13 @@
 This file decides how work is laid out and shared; the loops are in :mod:`evref.kernels.shift_loops`. Work goes tile by
 tile (:mod:`evref.kernels.layout`), each from the user's layout and back, so that scratch is one tile whatever the
 batch; only the states, which the adjoint needs, are kept for all (computing them again was no faster). Threads share
-rows in a product with S and nodes in the mixing, and every number is the sum of the same terms in the same order,
-however many there are.
+the features, or where those are fewer than threads the rows, in products with S, and the nodes in the mixing; every
+number is the sum of the same terms in the same order, however many there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import cache
 from math import prod
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -19,7 +19,7 @@ import numpy as np
 from ..graph.support import Graph
 from . import compiled, packing, shift_loops, threads
 from .groups import Groups, one_group
-from .layout import ALIGNMENT, aligned_empty, tile_width
+from .layout import ALIGNMENT, aligned_empty, tile_width, workspace
 
 Array = np.ndarray
 
@@ -41,22 +41,14 @@ def shift_forward(
     B, G, N = x.shape
     weights, groups = _by_group(weights, groups, N)
     F, width = weights.shape[1], tile_width(B, x.dtype)
-    kernels = _kernels(width, x.dtype)
     matrix = _matrix(graph, x.dtype, False)
-    x = compiled._writable(x)
     y = aligned_empty((B, F, N), x.dtype)
     states = aligned_empty((-(-B // width), first + len(weights), G, N, width), x.dtype)
-    y_tile = aligned_empty((1, F, N, width), x.dtype)
-    coefficients = weights, groups.copied, groups.order
-    if _threads(matrix, states, F) == 1:
-        kernels.forward_whole(*matrix, *coefficients, x, states, y_tile, y, chebyshev, first)
-        return y, states
-    for t, tile in enumerate(states):
-        samples, used, y_rows = slice(t * width, (t + 1) * width), _rows(tile[first:]), _rows(y_tile)
-        _pack(x[samples], tile[:1])
-        _recursion(kernels, matrix, tile, False, chebyshev)
-        _share(N, lambda _, lo, hi, used=used: kernels.mix(*coefficients, used, y_rows, lo, hi))  # type: ignore[misc]
-        _unpack(y_tile, y[samples])
+    n = _threads(matrix, states, F)
+    threads.call(
+        _kernels(width, x.dtype).forward, n, *matrix, weights, groups.copied, compiled._writable(x), states, y,
+        workspace("shift y", (F, N, width), x.dtype), _node_shares(N, n), chebyshev, first, n > G,
+    )  # fmt: skip
     return y, states
 
 
@@ -68,39 +60,23 @@ def shift_backward(
     shape, dtype = weights.shape, saved.dtype
     _, taps, G, N, width = saved.shape
     weights, groups = _by_group(weights, groups, N)
-    F, n_weights, n_pieces = weights.shape[1], prod(shape[:3]), len(groups.pieces) - 1
-    kernels = _kernels(width, dtype)
+    F, n_pieces = weights.shape[1], len(groups.pieces) - 1
     back = _matrix(graph, dtype, True)
-    grad_y = compiled._writable(grad_y)
     grad_x = aligned_empty((len(grad_y), G, N), dtype)
-    v_tile, u = aligned_empty((1, F, N, width), dtype), aligned_empty((taps, G, N, width), dtype)
-    partial = np.zeros((n_pieces, n_weights), dtype)
+    partial = np.zeros((*shape[:3], n_pieces), dtype)
     n = _threads(back, saved, 2 * F)
-    totals = aligned_empty((n, n_weights, _lanes(width, dtype)), dtype)
-    coefficients = weights, groups.copied, groups.order, groups.pieces
-    if n == 1:
-        kernels.backward_whole(
-            *back, *coefficients, saved, grad_y, v_tile, u, totals[0], partial, grad_x, chebyshev, first
-        )
-    else:
-        for t, tile in enumerate(saved):
-            samples, used = slice(t * width, (t + 1) * width), _rows(tile[first:])
-            _pack(grad_y[samples], v_tile)
-            u[:first] = 0
-            _share(
-                n_pieces,
-                lambda slot, lo, hi, used=used: kernels.mix_adjoint(  # type: ignore[misc]
-                    *coefficients, used, _rows(v_tile), _rows(u[first:]), totals[slot], partial, lo, hi
-                ),
-            )
-            _recursion(kernels, back, u, True, chebyshev)
-            _unpack(u[:1], grad_x[samples])
+    n_totals = -(-prod(shape[:3]) * _lanes(width, dtype) // width)  # rows: a register for each weight
+    threads.call(
+        _kernels(width, dtype).backward, n, *back, weights, groups.copied, groups.order, groups.pieces, saved,
+        compiled._writable(grad_y), workspace("shift v", (F, N, width), dtype),
+        workspace("shift totals", (n, n_totals, width), dtype), partial,
+        workspace("shift u", (n, taps * N, width), dtype), grad_x, _node_shares(N, n), chebyshev, first, n > G,
+    )  # fmt: skip
     if n_pieces > groups.size:
-        partial = np.add.reduceat(partial, groups.first, axis=0)
-    return np.ascontiguousarray(partial.T).reshape(shape), grad_x
+        partial = np.add.reduceat(partial, groups.first, axis=-1)
+    return partial.reshape(shape), grad_x
 
 
-# ---- threads ---------------------------------------------------------------------------------------------------------
 def _threads(matrix: Matrix, states: Array, features: int) -> int:
     """How many are worth it for the products with S and the mixing of these states."""
     _, taps, G, N, width = states.shape
@@ -108,36 +84,14 @@ def _threads(matrix: Matrix, states: Array, features: int) -> int:
     return compiled._useful_threads(len(states) * per_tile)
 
 
-def _share(n: int, work: Callable[[int, int, int], object]) -> None:
-    threads.run(work, compiled._even(n, threads.n_threads()))
-
-
-def _recursion(kernels: SimpleNamespace, matrix: Matrix, states: Array, adjoint: bool, chebyshev: bool) -> None:
-    """Step by step: all threads must be done with one before the next."""
-    taps, G, N, _ = states.shape
-    rows, sizes, bounds = _rows(states), (taps - 1, G, N), compiled._even(N, threads.n_threads())
-    for step in range(taps - 1):
-        threads.run(
-            lambda _, lo, hi, step=step: kernels.recursion(  # type: ignore[misc]
-                *matrix, rows, sizes, adjoint, chebyshev, step, step + 1, lo, hi
-            ),
-            bounds,
-        )
-
-
-def _pack(x: Array, tiles: Array) -> None:
-    _share(x.shape[2], lambda _, lo, hi: packing.pack_compiled(x, tiles, lo, hi))
-
-
-def _unpack(tiles: Array, x: Array) -> None:
-    _share(x.shape[2], lambda _, lo, hi: packing.unpack_compiled(tiles, x, lo, hi))
+@cache
+def _node_shares(n_nodes: int, n: int) -> Array:
+    """Bounds of equal shares of the nodes: several for each thread, whole blocks of samples and nodes in each."""
+    shares = 1 if n == 1 else max(1, min(compiled.PIECES, n_nodes // packing.BLOCK))
+    return np.array([n_nodes * share // shares for share in range(shares)] + [n_nodes])
 
 
 # ---- layout ----------------------------------------------------------------------------------------------------------
-def _rows(tiles: Array) -> Array:
-    return tiles.reshape(-1, tiles.shape[-1])
-
-
 def _lanes(width: int, dtype: np.dtype) -> int:
     return min(width, ALIGNMENT // dtype.itemsize)
 

@@ -160,8 +160,3 @@ def _forget_team() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_team)
-
-
-def run(work, bounds):
-    for slot in range(len(bounds) - 1):
-        work(slot, bounds[slot], bounds[slot + 1])

@@ -7,7 +7,7 @@ helper that saw nothing for longer goes to sleep (:mod:`evref.kernels.threads`),
 taken: nobody waits for it.
 
 A job is a function `part(*arguments, slot)` that every thread runs. Its work comes in phases, each building on those
-before it; a phase is cut into shares, and a thread tries all of them, those at its own place first:
+before it; a phase is cut into shares, and a thread tries all of them, its own first:
 
     for turn in range(shares):
         share = own_first(board, turn, shares, slot)
@@ -16,10 +16,10 @@ before it; a phase is cut into shares, and a thread tries all of them, those at 
             ... the work of this share ...
             finished(board)
 
-Who begins at the same place in every phase and every call finds in its own cache what it wrote there before; who is
-ahead helps the others. A thread only waits for shares of earlier phases, all of which somebody has taken: there is no
-deadlock. Which thread does what is left to chance; what is done is not, so that results do not depend on the number of
-threads.
+Whose shares are the same in every phase and every call finds in its own cache what it wrote there before, which counts
+where caches are far from each other; who is ahead helps the others. A thread only waits for shares of earlier phases,
+all of which somebody has taken: there is no deadlock. Which thread does what is left to chance; what is done is not, so
+that results do not depend on the number of threads.
 
 Each function has two faces, as in :mod:`evref.kernels.vectors`: plain Python for one thread, and LLVM.
 """
@@ -36,7 +36,7 @@ from numba.core import cgutils, types
 from numba.core.callconv import excinfo_ptr_t
 from numba.extending import register_jitable
 
-from .jit import two_faced
+from .jit import replaces
 
 # The board: words that threads write and read, each on a cache line of its own.
 LINE = 8  # words
@@ -91,10 +91,14 @@ def exchange(board: Any, place: int, old: int, new: int) -> bool:
 
 
 # ---- what parts of a job say -----------------------------------------------------------------------------------------
-@register_jitable(inline="always")
+@register_jitable
 def own_first(board, turn, shares, slot):
-    """The share to try at the turn-th turn."""
-    return (slot * shares // read(board, THREADS) + turn) % shares
+    """The share to try at the turn-th turn: even slots go up from where their part begins, odd ones down from the end
+    of theirs, so that two neighbours meet in the same middle in every phase."""
+    n = read(board, THREADS)
+    if slot % 2 == 0:
+        return (slot * shares // n + turn) % shares
+    return ((slot + 1) * shares // n - 1 - turn) % shares
 
 
 @register_jitable
@@ -185,6 +189,7 @@ def _place(context: Any, builder: Any, board_type: Any, board: Any, place: Any) 
     return builder.gep(context.make_array(board_type)(context, builder, board).data, [place])
 
 
+@replaces(read)
 def _read(typing: Any, board: Any, place: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.load_atomic(_place(context, builder, board, args[0], args[1]), "seq_cst", 8)
@@ -192,6 +197,7 @@ def _read(typing: Any, board: Any, place: Any) -> Any:
     return types.int64(board, types.intp), codegen
 
 
+@replaces(write)
 def _write(typing: Any, board: Any, place: Any, value: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         builder.store_atomic(args[2], _place(context, builder, board, args[0], args[1]), "seq_cst", 8)
@@ -200,6 +206,7 @@ def _write(typing: Any, board: Any, place: Any, value: Any) -> Any:
     return types.void(board, types.intp, types.int64), codegen
 
 
+@replaces(increase)
 def _increase(typing: Any, board: Any, place: Any, value: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.atomic_rmw("add", _place(context, builder, board, args[0], args[1]), args[2], "seq_cst")
@@ -207,6 +214,7 @@ def _increase(typing: Any, board: Any, place: Any, value: Any) -> Any:
     return types.int64(board, types.intp, types.int64), codegen
 
 
+@replaces(exchange)
 def _exchange(typing: Any, board: Any, place: Any, old: Any, new: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         where = _place(context, builder, board, args[0], args[1])
@@ -218,7 +226,7 @@ def _exchange(typing: Any, board: Any, place: Any, old: Any, new: Any) -> Any:
 def _called(name: str, result: Any) -> Any:
     """An intrinsic that calls a function of the system or of LLVM without arguments, or does nothing without a name."""
 
-    def call(typing: Any) -> Any:
+    def definition(typing: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             if name:
                 builder.call(cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, []), name), [])
@@ -226,12 +234,12 @@ def _called(name: str, result: Any) -> Any:
 
         return types.void(), codegen
 
-    return call
+    return definition
 
 
 _on_x86 = platform.machine().lower() in ("x86_64", "amd64", "i386", "i686")
-_rest = _called("llvm.x86.sse2.pause" if _on_x86 else "", ir.VoidType())
-_give_way = _called("" if sys.platform == "win32" else "sched_yield", ir.IntType(32))
+replaces(rest)(_called("llvm.x86.sse2.pause" if _on_x86 else "", ir.VoidType()))
+replaces(give_way)(_called("" if sys.platform == "win32" else "sched_yield", ir.IntType(32)))
 
 
 def _borrowed(context: Any, builder: Any, kind: Any, value: Any) -> Any:
@@ -244,6 +252,7 @@ def _borrowed(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return array._getvalue()
 
 
+@replaces(announce)
 def _announce(typing: Any, part: Any, arguments: Any, board: Any) -> Any:
     """The arguments go into a record on the caller's stack, which stays until the job is over."""
 
@@ -287,6 +296,7 @@ def _call_posted(context: Any, builder: Any, board_type: Any, board: Any, slot: 
     return context.get_dummy_value()
 
 
+@replaces(enter)
 def _enter(typing: Any, part: Any, arguments: Any, board: Any, slot: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _call_posted(context, builder, board, args[2], args[3])
@@ -294,22 +304,9 @@ def _enter(typing: Any, part: Any, arguments: Any, board: Any, slot: Any) -> Any
     return types.void(part, arguments, board, types.intp), codegen
 
 
+@replaces(enter_posted)
 def _enter_posted(typing: Any, board: Any, slot: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _call_posted(context, builder, board, args[0], args[1])
 
     return types.void(board, types.intp), codegen
-
-
-for plain, define in (
-    (read, _read),
-    (write, _write),
-    (increase, _increase),
-    (exchange, _exchange),
-    (rest, _rest),
-    (give_way, _give_way),
-    (announce, _announce),
-    (enter, _enter),
-    (enter_posted, _enter_posted),
-):
-    two_faced(plain, define)

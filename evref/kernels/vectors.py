@@ -21,7 +21,7 @@ from numba.core import cgutils, types
 from numba.core.datamodel import models
 from numba.extending import register_model
 
-from .jit import two_faced
+from .jit import replaces
 
 REGISTER_BYTES = 64  # AVX-512; narrower machines take each part in two or four
 
@@ -56,11 +56,6 @@ def dot(x: Any, y: Any) -> Any:
     return (x * y).sum(dtype=x.dtype)
 
 
-def fold(x: Any, y: Any, total: Any) -> Any:
-    """total + x y, the registers of the product added onto the one of `total`: a dot product but for its last step"""
-    return total + (x * y).reshape(-1, total.size).sum(axis=0)
-
-
 def turn(source: Any, first: int, stride: int, target: Any, start: int, step: int, size: int) -> None:
     """A size x size block of one C-contiguous array, transposed, into another.
 
@@ -92,12 +87,12 @@ class Vector(types.Type):
 
 
 @register_model(Vector)
-class _VectorModel(models.PrimitiveModel):
+class VectorModel(models.PrimitiveModel):
     def __init__(self, manager: Any, vector: Vector) -> None:
         super().__init__(manager, vector, ir.ArrayType(vector.part_type, vector.parts))
 
 
-def _by_part(builder: Any, vector: Vector, part: Any) -> Any:
+def by_part(builder: Any, vector: Vector, part: Any) -> Any:
     """The vector whose k-th register is part(k)."""
     value = ir.Constant(ir.ArrayType(vector.part_type, vector.parts), ir.Undefined)
     for k in range(vector.parts):
@@ -113,17 +108,19 @@ def _address(context: Any, builder: Any, array_type: Any, array: Any, row: Any, 
     return lambda k: builder.gep(first, [ir.Constant(ir.IntType(64), k)])
 
 
+@replaces(zeros, prefer_literal=True)
 def _zeros(typing: Any, like: Any, width: Any, source: Any) -> Any:
     if not isinstance(width, types.IntegerLiteral):
         return None  # asks numba for the literal
     vector = Vector(like.dtype, width.literal_value)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _by_part(builder, vector, lambda k: ir.Constant(vector.part_type, [0.0] * vector.lanes))
+        return by_part(builder, vector, lambda k: ir.Constant(vector.part_type, [0.0] * vector.lanes))
 
     return vector(like, width, source), codegen
 
 
+@replaces(load)
 def _load(typing: Any, tile: Any, row: Any, zero: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         address = _address(context, builder, tile, args[0], args[1], zero)
@@ -133,11 +130,12 @@ def _load(typing: Any, tile: Any, row: Any, zero: Any) -> Any:
             value.align = zero.alignment
             return value
 
-        return _by_part(builder, zero, part)
+        return by_part(builder, zero, part)
 
     return zero(tile, types.intp, zero), codegen
 
 
+@replaces(store)
 def _store(typing: Any, tile: Any, row: Any, value: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         address = _address(context, builder, tile, args[0], args[1], value)
@@ -148,16 +146,18 @@ def _store(typing: Any, tile: Any, row: Any, value: Any) -> Any:
     return types.void(tile, types.intp, value), codegen
 
 
+@replaces(add)
 def _add(typing: Any, x: Any, y: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _by_part(builder, x, lambda k: builder.fadd(*(builder.extract_value(a, k) for a in args)))
+        return by_part(builder, x, lambda k: builder.fadd(*(builder.extract_value(a, k) for a in args)))
 
     return x(x, x), codegen
 
 
-_FUSE = ("contract",)  # a multiply and an add may become one instruction; never nnan or ninf: NaN must propagate
+FUSE = ("contract",)  # a multiply and an add may become one instruction; never nnan or ninf: NaN must propagate
 
 
+@replaces(scale_add)
 def _scale_add(typing: Any, a: Any, x: Any, y: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         unset = ir.Constant(y.part_type, ir.Undefined)
@@ -166,20 +166,21 @@ def _scale_add(typing: Any, a: Any, x: Any, y: Any) -> Any:
         scale = builder.shuffle_vector(first, unset, everywhere)
 
         def part(k: int) -> Any:
-            product = builder.fmul(scale, builder.extract_value(args[1], k), flags=_FUSE)
-            return builder.fadd(product, builder.extract_value(args[2], k), flags=_FUSE)
+            product = builder.fmul(scale, builder.extract_value(args[1], k), flags=FUSE)
+            return builder.fadd(product, builder.extract_value(args[2], k), flags=FUSE)
 
-        return _by_part(builder, y, part)
+        return by_part(builder, y, part)
 
     return y(y.dtype, x, y), codegen
 
 
+@replaces(dot)
 def _dot(typing: Any, x: Any, y: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         total = None
         for k in range(x.parts):
-            product = builder.fmul(*(builder.extract_value(a, k) for a in args), flags=_FUSE)
-            total = product if total is None else builder.fadd(total, product, flags=_FUSE)
+            product = builder.fmul(*(builder.extract_value(a, k) for a in args), flags=FUSE)
+            total = product if total is None else builder.fadd(total, product, flags=FUSE)
         element = x.part_type.element
         reduce = cgutils.get_or_insert_function(
             builder.module,
@@ -191,22 +192,12 @@ def _dot(typing: Any, x: Any, y: Any) -> Any:
     return x.dtype(x, y), codegen
 
 
-def _fold(typing: Any, x: Any, y: Any, total: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        value = builder.extract_value(args[2], 0)
-        for k in range(x.parts):
-            product = builder.fmul(*(builder.extract_value(a, k) for a in args[:2]), flags=_FUSE)
-            value = builder.fadd(value, product, flags=_FUSE)
-        return _by_part(builder, total, lambda k: value)
-
-    return total(x, x, total), codegen
-
-
 def _picked(builder: Any, a: Any, b: Any, lanes: list[int]) -> Any:
     """The numbers at these places of a and b laid end to end."""
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes))
 
 
+@replaces(turn, prefer_literal=True)
 def _turn(typing: Any, source: Any, first: Any, stride: Any, target: Any, start: Any, step: Any, size: Any) -> Any:
     """log2(size) rounds; in the round of `distance` rows r and r + distance swap their off-diagonal blocks."""
     if not isinstance(size, types.IntegerLiteral):
@@ -240,16 +231,3 @@ def _turn(typing: Any, source: Any, first: Any, stride: Any, target: Any, start:
 
     intp = types.intp
     return types.void(source, intp, intp, target, intp, intp, size), codegen
-
-
-for plain, define, prefer_literal in (
-    (zeros, _zeros, True),
-    (load, _load, False),
-    (store, _store, False),
-    (add, _add, False),
-    (scale_add, _scale_add, False),
-    (dot, _dot, False),
-    (fold, _fold, False),
-    (turn, _turn, True),
-):
-    two_faced(plain, define, prefer_literal)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 from strategies import close, graphs, normal, random_graph
 
 import evref as ev
-from evref.kernels import compiled, layout, loops, packing, reference
+from evref.kernels import compiled, jit, layout, loops, packing, reference
 
+compiled_once = functools.cache(jit.compiled)
 TWINS = {"reference": reference, "compiled": compiled}
 
 
@@ -130,27 +132,26 @@ def test_twins_agree_in_float32_at_every_width(B):
 @pytest.mark.parametrize("B", [1, 7, 130])
 @pytest.mark.parametrize(("F", "G"), [(3, 1), (1, 3), (2, 2), (1, 1)])
 def test_every_way_to_share_the_work_gives_the_same_bits(monkeypatch, F, G, B, with0):
-    """Filters or input features; states kept or not; one, two or five threads: the same sums in the same order.
+    """States kept or not; one, two or five threads: the same sums in the same order.
 
-    Whole recursions and single steps may differ in their last bits: rows that send to their neighbours do so in blocks.
+    Whole recursions and single steps, one or several blocks may differ in their last bits; sizes decide on these.
     """
     graph = random_graph(5, 40, density=0.2)
     case = problem(2, graph, 3, F, G, B, with0)
     results = {}
     monkeypatch.setattr(compiled, "SERIAL_BELOW", 0)
-    for step_size, kept_bytes, paired_bytes, threads in itertools.product(
-        (0, 10**9), (0, 2**22), (0, 2**30), (1, 2, 5)
-    ):
+    for step_size, kept_bytes, block_bytes, threads in itertools.product((0, 10**9), (0, 2**22), (0, 2**30), (1, 2, 5)):
         monkeypatch.setattr(compiled, "STEP_SIZE", step_size)
         monkeypatch.setattr(compiled, "KEPT_BYTES", kept_bytes)
-        monkeypatch.setattr(compiled, "PAIRED_BYTES", paired_bytes)
+        monkeypatch.setattr(compiled, "BLOCK_BYTES", block_bytes)
         with ev.use_threads(threads):
-            results[step_size, kept_bytes, paired_bytes, threads] = all_results(compiled, graph, *case)
+            results[step_size, kept_bytes, block_bytes, threads] = all_results(compiled, graph, *case)
     for key, other in results.items():
-        for ours, expected in zip(other, results[key[0], 0, 0, 1], strict=True):
+        for ours, expected in zip(other, results[key[0], 0, key[2], 1], strict=True):
             np.testing.assert_array_equal(ours, expected, err_msg=str(key))
-    for ours, expected in zip(results[0, 0, 0, 1], results[10**9, 0, 0, 1], strict=True):
-        close(ours, expected, rtol=1e-12)
+    for key in itertools.product((0, 10**9), (0,), (0, 2**30), (1,)):
+        for ours, expected in zip(results[key], results[0, 0, 0, 1], strict=True):
+            close(ours, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("step_size", [0, 10**9])
@@ -171,16 +172,16 @@ def test_the_gradient_of_the_input_can_be_left_out(monkeypatch, step_size, with0
             np.testing.assert_array_equal(alone[1], grad_phi0)
 
 
-@pytest.mark.parametrize("by_pair", [False, True])
+@pytest.mark.parametrize("by_block", [False, True])
 @pytest.mark.parametrize("with0", [False, True])
 @pytest.mark.parametrize("B", [3, 20])
-def test_plain_loops_are_the_compiled_ones(monkeypatch, with0, by_pair, B):
+def test_plain_loops_are_the_compiled_ones(monkeypatch, with0, by_block, B):
     """The loops run without a compiler too: what a mutation tool changes, this test sees; NumPy checks every index."""
     graph = random_graph(6, 6)
     case = problem(4, graph, 3, 2, 2, B, with0)
     expected = all_results(reference, graph, *case)
     monkeypatch.setattr(loops, "kernels_for", loops.plain_kernels)
-    monkeypatch.setattr(compiled, "PAIRED_BYTES", 2**30 if by_pair else 0)
+    monkeypatch.setattr(compiled, "BLOCK_BYTES", 2**30 if by_block else 0)
     for step_size, kept_bytes in itertools.product((0, 10**9), (0, 2**22)):
         monkeypatch.setattr(compiled, "STEP_SIZE", step_size)
         monkeypatch.setattr(compiled, "KEPT_BYTES", kept_bytes)
@@ -191,20 +192,19 @@ def test_plain_loops_are_the_compiled_ones(monkeypatch, with0, by_pair, B):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("batch", [0, 1, 2, 8, 9, 16, 17, 100, 129])
-@pytest.mark.parametrize("module", ["compiled", "plain"])
-def test_packing_is_undone_by_unpacking(module, dtype, batch):
-    pack, unpack = (packing.pack_compiled, packing.unpack_compiled) if module == "compiled" else (
-        packing.pack_rows, packing.unpack_rows
-    )  # fmt: skip
+@pytest.mark.parametrize("made", [compiled_once, lambda function: function], ids=["compiled", "plain"])
+def test_packing_is_undone_by_unpacking(made, dtype, batch):
+    pack, unpack = made(packing.pack_tile), made(packing.unpack_tile)
     x = normal(0, batch, 3, 37, dtype=dtype)
     tiles = layout.empty_tiles(*x.shape, x.dtype)
-    for lo, hi in ((0, 11), (11, 37)):
-        pack(x, tiles, lo, hi)
+    again = np.empty_like(x)
+    for t, g in np.ndindex(tiles.shape[:2]):
+        for lo, hi in ((0, 11), (11, 37)):
+            pack(x, t, g, tiles[t, g], lo, hi)
+        for lo, hi in ((0, 20), (20, 37)):
+            unpack(tiles[t, g], again, t, g, lo, hi)
     assert batch == 0 or tiles.ctypes.data % 64 == 0
     assert tiles.shape[3] == layout.tile_width(batch, x.dtype)
-    again = np.empty_like(x)
-    for lo, hi in ((0, 20), (20, 37)):
-        unpack(tiles, again, lo, hi)
     np.testing.assert_array_equal(again, x)
     flat = np.moveaxis(tiles, 3, 1).reshape(-1, 3, 37)
     np.testing.assert_array_equal(flat[:batch], x)

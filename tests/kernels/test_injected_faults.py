@@ -98,7 +98,7 @@ LOOP_FAULTS = [
     (loops, "gradient of the last filter only", "f == first_f", "True"),
     (loops, "features mixed up", "t = task // F\n", "t = task % T\n"),
     (loops, "last state kept out", "k + 1 < K, 0, N)", "k + 2 < K, 0, N)"),
-    (loops, "filters left out of the gradient of x", "for f in range(1, F):", "for f in range(2, F):"),
+    (loops, "filters left out of grad_x", "for block in range(1, blocks):", "for block in range(2, blocks):"),
     (packing, "edges of blocks forgotten", "samples if i < lo + nodes else 0, full", "samples, full"),
     (packing, "padding not cleared", "tile[i, s] = 0", "tile[i, s] = 1"),
 ]  # fmt: skip
@@ -114,9 +114,9 @@ def test_faults_in_the_loops_are_caught(monkeypatch, module, what, old, new):
         broken = loops
     monkeypatch.setattr(loops, "kernels_for", broken.plain_kernels)
     caught = 0
-    for filt, (kept_bytes, paired_bytes) in itertools.product(FILTERS, ((0, 0), (2**22, 2**22))):
+    for filt, (kept_bytes, block_bytes) in itertools.product(FILTERS, ((0, 0), (2**22, 2**22))):
         monkeypatch.setattr(compiled, "KEPT_BYTES", kept_bytes)
-        monkeypatch.setattr(compiled, "PAIRED_BYTES", paired_bytes)
+        monkeypatch.setattr(compiled, "BLOCK_BYTES", block_bytes)
         params = lively(filt)
         for batch in (3, 4, 60):
             x, u = normal(1, batch, *filt.in_shape), normal(2, batch, *filt.out_shape)

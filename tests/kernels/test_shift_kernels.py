@@ -12,7 +12,7 @@ from strategies import GRAPHS, close, edited, graphs, normal, random_graph
 
 import evref as ev
 from evref import kernels
-from evref.kernels import compiled, groups, loops, shift_compiled, shift_loops, shift_reference
+from evref.kernels import compiled, groups, shift_compiled, shift_loops, shift_reference
 
 TWINS = {"reference": shift_reference, "compiled": shift_compiled}
 each_twin = pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS.keys())
@@ -90,6 +90,19 @@ def test_twins_agree_at_every_width(graph, n_groups, dtype):
             close(ours, expected, rtol=1e-13 if dtype == np.float64 else 2e-5)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_groups", [0, 2, 11])
+@pytest.mark.parametrize("B", [1, 3, 8, 100, 130])
+def test_blocks_that_are_not_filled(B, n_groups, dtype):
+    """Features, taps and nodes in numbers that no block divides."""
+    graph = random_graph(3, 11)
+    for F, G in itertools.product([1, 2, 3, 5, 7], repeat=2):
+        case = problem(B, graph, 3, F, G, B, n_groups, dtype)
+        both = (results(twin, graph, *case, first=G % 2) for twin in TWINS.values())
+        for expected, ours in zip(*both, strict=True):
+            close(ours, expected, rtol=1e-13 if dtype == np.float64 else 2e-5)
+
+
 @each_twin
 def test_small_integers_are_exact(twin):
     graph = ev.Graph.from_edges(4, source=[0, 1, 2], target=[1, 2, 3], weight=[2, 3, 5])
@@ -164,18 +177,17 @@ def test_complex_goes_to_the_reference():
 # ---- without a compiler, and with faults ---------------------------------------------------------------------------
 def run_plain(monkeypatch, module):
     monkeypatch.setattr(shift_loops, "kernels_for", module.plain_kernels)
-    monkeypatch.setattr(loops, "pack_compiled", loops.pack)
-    monkeypatch.setattr(loops, "unpack_compiled", loops.unpack)
 
 
-CASES = [(n_groups, chebyshev, B) for n_groups in (0, 3) for chebyshev in (False, True) for B in (3, 60)]
+# groups, Chebyshev, B, F, G: with three taps and eleven nodes every kind of block occurs, and what is left over of each
+CASES = [(0, False, 3, 1, 5), (3, True, 60, 5, 2), (0, True, 60, 4, 1), (3, False, 3, 2, 3)]
 
 
 def largest_difference() -> float:
     """Between the twins, over the cases, relative; a failure counts as infinite."""
-    graph, worst = random_graph(6, 6), 0.0
-    for n_groups, chebyshev, B in CASES:
-        case = problem(4, graph, 4, 3, 2, B, n_groups)
+    graph, worst = random_graph(6, 11), 0.0
+    for n_groups, chebyshev, B, F, G in CASES:
+        case = problem(4, graph, 3, F, G, B, n_groups)
         try:
             ours = results(shift_compiled, graph, *case, chebyshev=chebyshev, first=1)
         except (IndexError, AssertionError):  # out of range, or a second use of the tape differs
@@ -199,13 +211,23 @@ LOOP_FAULTS = [
     ("three terms from the start", "if chebyshev and step > 0:", "if chebyshev:"),
     ("doubled once too often", "k > 0 if adjoint else k > 1", "True"),
     ("never doubled", "k > 0 if adjoint else k > 1", "False"),
-    ("nodes in the order of groups", "i = order[n]", "i = n"),
-    ("coefficients of another node", "c = copied[i]", "c = copied[0]"),
-    ("taps and features swapped in the gradient", "r = (k * F + f) * G + g", "r = (f * taps + k) * G + g"),
-    ("pieces not cleared", "store(totals, r, lane_zero)", "pass"),
-    ("last lane left out", "for lane in range(1, lanes)", "for lane in range(1, lanes - 1)"),
-    ("weights of the forward pass", "weights[k, f, g, c], load(v,", "-weights[k, f, g, c], load(v,"),
-    ("gradient of one tile only", "partial[piece, r] += total", "partial[piece, r] = total"),
+    ("pieces of other nodes", "at = order[n] * parts", "at = n * parts"),
+    ("coefficients of another node", "weights, copied[i], strides", "weights, copied[0], strides"),
+    ("coefficients of another node, adjoint", "g * C + copied[i]", "g * C + copied[0]"),
+    ("taps and features swapped in the gradient", "(k * F + f) * G + g", "(f * taps + k) * G + g"),
+    ("pieces not cleared", "store_block(totals, r, 0, one)", "pass"),
+    ("sums of a few nodes only", "total = load_block(totals, f * M + m, M, outer", "total = (outer"),
+    ("coefficients of one tap", "first + s * strides[0] + t", "first + t"),
+    ("coefficients of one feature", "s * strides[0] + t * strides[1]", "s * strides[0]"),
+    ("rows of one tap", "row + (s * counts[1] + t) * step", "row + t * step"),
+    ("a row left over", "if n_out % 2:", "if False:"),
+    ("half of a block", "totals, f, M, column(2, wide))", "totals, f, M, column(1, wide))"),
+    ("one of a block left over", "if F % 2:", "if False:"),
+    ("products left over", "range(M - M % 4, M)", "range(M - M % 4, M - 1)"),
+    ("first blocks of rows only", "range(0, n_out - 1, 2)", "range(0, n_out - 3, 2)"),
+    ("taps before the first not cleared", "store(u, r, zero)", "pass"),
+    ("gradient of another feature", "grad_x, t, g, 0, N)", "grad_x, t, 0, 0, N)"),
+    ("weights of another feature", "weights, g * C + copied[i]", "weights, copied[i]"),
 ]  # fmt: skip
 
 
