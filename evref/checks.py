@@ -67,10 +67,10 @@ def is_finite(array: np.ndarray) -> bool:
     """Whether `array` holds neither NaN nor inf."""
     # A sum of squares is finite only if every term is: one pass decides the usual case. BLAS is fastest, but wakes its
     # threads from 10,000 numbers on, which can take milliseconds on a busy machine.
-    flat = array.ravel()
-    by_blas = flat.size <= 10_000 or flat.size > 500_000
-    if isfinite((np.vdot(flat, flat) if by_blas else np.einsum("i,i->", flat, flat)).real):
-        return True
+    if array.size <= 10_000 or array.size > 500_000:
+        flat = array.ravel()
+        if isfinite(np.vdot(flat, flat).real):
+            return True
     return bool(np.isfinite(array).all())
 
 

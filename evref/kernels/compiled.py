@@ -9,7 +9,7 @@ order, whatever the number of threads.
 
 from __future__ import annotations
 
-from math import prod
+from math import isqrt, prod
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -26,9 +26,11 @@ Array = np.ndarray
 # worth sharing each step, in these units of 0.05 ns.
 STEP_SIZE = 10_000_000
 SERIAL_BELOW = 500_000  # multiply-adds in all, some 20 µs, below which one thread is faster than two
-KEPT_BYTES = 2**22  # states up to this size are kept for the adjoint: reading them back is cheaper than another pass
+KEPT_BYTES = 2**21  # states up to this size, which caches hold until then, are kept for the adjoint
+KEPT_STEPS = 8  # times as much on large graphs, where reading at random costs more than memory
 BLOCK_BYTES = 2**20  # gradients of x up to this size are held for blocks of output features, so that threads can share
 PIECES = 16  # of a step: several for each thread, so that nobody waits long for the last
+STRETCH = 16  # steps whose states are all computed again at once; of more steps, the square root of their number
 BLOCKS = 2  # of rows that send to their neighbours: each has a state of its own to add to
 
 
@@ -52,11 +54,11 @@ def ev_forward(graph: Graph, phi: Array, phi0: Array | None, x: Array) -> tuple[
     n = _useful_threads(T * F * G * K * nnz * width)
     arguments = graph.indptr, graph.indices, phi, phi0, x, tiles, states, y
     if _by_steps(K, nnz, width):
-        scratch = workspace("forward", (3, N, width), x.dtype)
+        scratch = workspace("scratch", (3, N, width), x.dtype)
         threads.call(kernels.forward_by_steps, n, *arguments, _pieces(graph, "indptr", PIECES), scratch)
     else:
-        n = min(n, T * F)
-        threads.call(kernels.forward, n, *arguments, workspace("forward", (n, 3, N, width), x.dtype))
+        n = max(1, min(n, T * F))
+        threads.call(kernels.forward, n, *arguments, workspace("scratch", (n, 3, N, width), x.dtype))
     return y, Saved(tiles, states, B)
 
 
@@ -74,7 +76,6 @@ def ev_backward(
     grad_phi, grad_phi0 = aligned_empty(phi.shape, dtype), aligned_empty(phi0.shape, dtype)
     grad_x = aligned_empty((B if input_gradient else 0, G, N), dtype)
     n = _useful_threads(2 * T * F * G * K * nnz * width)
-    own = 0 if states.size else K  # states that are computed again
     arguments = (
         graph.indptr, graph.indices, graph.column_indptr, graph.row_indices, graph.transpose,
         phi, phi0, tiles, states, grad_y,
@@ -84,11 +85,11 @@ def ev_backward(
         grad_phi0.fill(0)
     elif _by_steps(K, nnz, width):
         lams = workspace("lams", (F, N, width), dtype)
-        blocks = _pieces(graph, "indptr", BLOCKS)
-        scratch = workspace("backward", (2 + BLOCKS + own, N, width), dtype)
+        row_blocks = _pieces(graph, "indptr", BLOCKS if kernels.narrow else 1)
+        scratch = workspace("scratch", (1 + len(row_blocks) + (0 if states.size else K), N, width), dtype)
         threads.call(
             kernels.backward_by_steps, n, *arguments, lams, grad_phi, grad_phi0, grad_x,
-            _pieces(graph, "indptr", PIECES), _pieces(graph, "column_indptr", PIECES), blocks, scratch,
+            _pieces(graph, "indptr", PIECES), _pieces(graph, "column_indptr", PIECES), row_blocks, scratch,
         )  # fmt: skip
     else:
         lams = workspace("lams", (T, F, N, width), dtype)
@@ -99,8 +100,12 @@ def ev_backward(
             blocks = 1
         n = min(n, blocks * G)
         grad_tiles = workspace("grad_tiles", (T, blocks * G, N, width), dtype)
-        scratch = workspace("backward", (n, 2 + own, N, width), dtype)
-        threads.call(kernels.backward, n, *arguments, lams, grad_phi, grad_phi0, grad_tiles, grad_x, blocks, scratch)
+        stretch = max(1, K if K <= STRETCH else isqrt(K - 1) + 1)  # of K steps: their states are there at once
+        own = 0 if states.size else stretch + -(-K // stretch)
+        scratch = workspace("scratch", (n, 2 + own, N, width), dtype)
+        threads.call(
+            kernels.backward, n, *arguments, lams, grad_phi, grad_phi0, grad_tiles, grad_x, blocks, stretch, scratch
+        )
     return grad_phi, grad_phi0 if has0 else None, grad_x if input_gradient else None
 
 
@@ -116,7 +121,7 @@ def ev_jvp(
     dy = aligned_empty((B, F, N), x.dtype)
     T, width = len(tiles), tiles.shape[3]
     n = min(_useful_threads(3 * T * F * G * K * nnz * width), max(T * F, 1))
-    scratch = workspace("tangent", (n, 5, N, width), x.dtype)
+    scratch = workspace("scratch", (n, 5, N, width), x.dtype)
     threads.call(
         kernels.tangent, n, graph.indptr, graph.indices, phi, phi0, _writable(x), tiles,
         dphi, dphi0, _writable(dx), dtiles, dy, scratch,
@@ -144,13 +149,14 @@ def _writable(array: Array) -> Array:
 def _saved_arrays(phi: Array, phi0: Array, batch: int, n_nodes: int) -> tuple[Array, Array]:
     """Places for the packed input and for the states that the adjoint needs, none where they would be large.
 
-    Large is more than the second-level cache and more than a quarter of the parameters.
+    Large is more than the caches hold and more than a quarter of the parameters.
     """
-    K, F, G, _ = phi.shape
+    K, F, G, nnz = phi.shape
     tiles = empty_tiles(batch, G, n_nodes, phi.dtype)
     T, _, _, width = tiles.shape
     shape = (T, F, G, max(K - 1, 0) + (len(phi0) > 0), n_nodes, width)  # w^(K) is not needed
-    if prod(shape) * phi.itemsize > max(KEPT_BYTES, phi.nbytes // 4):
+    limit = KEPT_BYTES * (KEPT_STEPS if _by_steps(K, nnz, width) else 1)
+    if prod(shape) * phi.itemsize > max(limit, phi.nbytes // 4):
         shape = (T, F, G, 0, n_nodes, width)
     return tiles, aligned_empty(shape, phi.dtype)
 

@@ -30,8 +30,8 @@ def tile_width(batch: int, dtype: np.dtype) -> int:
     return lanes * min(PARTS, key=lambda parts: -(-batch // (lanes * parts)) * (parts + 2))
 
 
-POOLED_BYTES = 2**25  # of one block; larger arrays come from the system each time
-POOL_BYTES = 2**27  # of all blocks of a thread
+POOLED_BYTES = 2**28  # of one block; larger arrays come from the system each time
+POOL_BYTES = 2**29  # of all blocks of a thread
 SAME_SIZE = 16  # blocks of one size: the search for a free one stays short however many outputs somebody holds
 
 
@@ -79,27 +79,27 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 class _Workspaces(threading.local):
     def __init__(self) -> None:
-        self.arrays: dict[str, np.ndarray] = {}
+        self.blocks: dict[str, tuple[np.ndarray, int]] = {}  # with where their cache lines begin
 
 
 _workspaces = _Workspaces()
 
 
 def workspace(name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Scratch memory for the length of one call: what this thread had under that name last time, if it fits.
+    """Scratch memory for the length of one call: what this thread had under that name last time, if it is large enough.
 
-    Never part of a result. Cheaper than `aligned_empty`, and the same few cache lines every time.
+    Never part of a result. Cheaper than `aligned_empty`, and the same cache lines every time.
     """
-    arrays = _workspaces.arrays
-    array = arrays.get(name)
-    if array is None or array.shape != shape or array.dtype != dtype:
-        block, start = _fresh(prod(shape) * dtype.itemsize)
-        array = np.ndarray(shape, dtype, block, start)
-        if array.nbytes <= POOLED_BYTES:
-            arrays[name] = array
-        else:
-            arrays.pop(name, None)
-    return array
+    n_bytes = prod(shape) * dtype.itemsize
+    block, start = _workspaces.blocks.get(name, _NO_BLOCK)
+    if block.size < n_bytes + ALIGNMENT:
+        block, start = _fresh(n_bytes)
+        if n_bytes <= POOLED_BYTES:
+            _workspaces.blocks[name] = block, start
+    return np.ndarray(shape, dtype, block, start)
+
+
+_NO_BLOCK = np.empty(0, np.uint8), 0
 
 
 def empty_tiles(batch: int, features: int, nodes: int, dtype: np.dtype) -> np.ndarray:

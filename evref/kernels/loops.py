@@ -223,13 +223,14 @@ def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, scratch,
 @register_jitable
 def backward_recursions(
     indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi, grad_phi0,
-    grad_tiles, grad_x, blocks, narrow, scratch, zero, board, slot,
+    grad_tiles, grad_x, blocks, stretch, narrow, scratch, zero, board, slot,
 ):  # fmt: skip
     """Adjoint of forward_recursions. Phases: pack (t, f); an input feature g and one of `blocks` blocks of output
     features; sum over the blocks and unpack (t, g), unless grad_x is empty because nobody asks for it.
 
     A task of the second phase owns grad_phi[:, its f, g] and grad_tiles[:, task]. scratch: two cotangents, then, where
-    forward kept no states, K states w^(0)..w^(K-1) (the first only if there is a Phi^(0)).
+    forward kept no states, room for those of a stretch of steps and for the ones at which stretches begin: the states
+    are computed once to find these, and once more stretch by stretch. A stretch as long as K needs no such walk.
     """
     K, F, G, _ = phi.shape
     T, _, N, _ = tiles.shape
@@ -259,14 +260,28 @@ def backward_recursions(
                         if not kept:
                             if has0:
                                 scale_rows_quiet(phi0[f, g], tiles[t, g], mine[2], zero, 0, N)
-                            for k in range(K - 1):
-                                w = tiles[t, g] if k == 0 and not has0 else mine[2 + k]
-                                gather_rows_quiet(indptr, indices, phi[k, f, g], w, mine[3 + k], zero, 0, N)
+                            w = mine[2] if has0 else tiles[t, g]
+                            for k in range(1, (K - 1) // stretch * stretch + 1):
+                                out = mine[k % 2] if k % stretch else mine[1 + stretch + k // stretch]
+                                gather_rows_quiet(indptr, indices, phi[k - 1, f, g], w, out, zero, 0, N)
+                                w = out
                         lam = lams[t, f]
                         for k in range(K - 1, -1, -1):
                             w = tiles[t, g]
-                            if k > 0 or has0:
-                                w = states[t, f, g, k - 1 + has0] if kept else mine[2 + k]
+                            if kept:
+                                w = states[t, f, g, k - 1 + has0] if k > 0 or has0 else w
+                            else:
+                                if k >= stretch:
+                                    w = mine[1 + stretch + k // stretch]
+                                elif has0:
+                                    w = mine[2]
+                                if k == K - 1 or (k + 1) % stretch == 0:  # into the next stretch
+                                    for j in range(k // stretch * stretch + 1, k + 1):
+                                        again = mine[2 + j % stretch]
+                                        gather_rows_quiet(indptr, indices, phi[j - 1, f, g], w, again, zero, 0, N)
+                                        w = again
+                                if k % stretch:
+                                    w = mine[2 + k % stretch]
                             out = mine[k % 2]
                             seeded = k > 0 or has0
                             if not (wanted or seeded):
@@ -541,11 +556,11 @@ def _build(width, source, jit):
     @jit
     def backward(
         indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi,
-        grad_phi0, grad_tiles, grad_x, blocks, scratch, board, n,
+        grad_phi0, grad_tiles, grad_x, blocks, stretch, scratch, board, n,
     ):  # fmt: skip
         arguments = (
             indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi,
-            grad_phi0, grad_tiles, grad_x, blocks, narrow, scratch, zeros(tiles, width, source), board,
+            grad_phi0, grad_tiles, grad_x, blocks, stretch, narrow, scratch, zeros(tiles, width, source), board,
         )  # fmt: skip
         together(backward_recursions, arguments, board, n)
 

@@ -47,7 +47,7 @@ def shift_forward(
     n = _threads(matrix, states, F)
     threads.call(
         _kernels(width, x.dtype).forward, n, *matrix, weights, groups.copied, compiled._writable(x), states, y,
-        workspace("shift y", (F, N, width), x.dtype), _node_shares(N, n), chebyshev, first, n > G,
+        workspace("scratch", (F, N, width), x.dtype), _node_shares(N, n), chebyshev, first, n > G,
     )  # fmt: skip
     return y, states
 
@@ -68,9 +68,9 @@ def shift_backward(
     n_totals = -(-prod(shape[:3]) * _lanes(width, dtype) // width)  # rows: a register for each weight
     threads.call(
         _kernels(width, dtype).backward, n, *back, weights, groups.copied, groups.order, groups.pieces, saved,
-        compiled._writable(grad_y), workspace("shift v", (F, N, width), dtype),
-        workspace("shift totals", (n, n_totals, width), dtype), partial,
-        workspace("shift u", (n, taps * N, width), dtype), grad_x, _node_shares(N, n), chebyshev, first, n > G,
+        compiled._writable(grad_y), workspace("lams", (F, N, width), dtype),
+        workspace("totals", (n, n_totals, width), dtype), partial,
+        workspace("scratch", (n, taps * N, width), dtype), grad_x, _node_shares(N, n), chebyshev, first, n > G,
     )  # fmt: skip
     if n_pieces > groups.size:
         partial = np.add.reduceat(partial, groups.first, axis=-1)

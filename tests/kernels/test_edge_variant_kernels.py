@@ -154,6 +154,21 @@ def test_every_way_to_share_the_work_gives_the_same_bits(monkeypatch, F, G, B, w
             close(ours, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("with0", [False, True])
+@pytest.mark.parametrize("B", [3, 60])
+@pytest.mark.parametrize("K", [1, 2, 4, 5, 6, 9, 10])
+def test_long_recursions_come_back_in_stretches(monkeypatch, K, B, with0):
+    """Lengths that are, and are not, a whole number of stretches; the same bits as in one stretch."""
+    graph = random_graph(5, 20, density=0.2)
+    case = problem(2, graph, K, 2, 1, B, with0)
+    monkeypatch.setattr(compiled, "KEPT_BYTES", 0)
+    expected = all_results(compiled, graph, *case)
+    monkeypatch.setattr(compiled, "STRETCH", 0)
+    for ours, value in zip(all_results(compiled, graph, *case), expected, strict=True):
+        np.testing.assert_array_equal(ours, value)
+    close(expected[1], all_results(reference, graph, *case)[1], rtol=1e-12)
+
+
 @pytest.mark.parametrize("step_size", [0, 10**9])
 @pytest.mark.parametrize("with0", [False, True])
 @pytest.mark.parametrize("B", [3, 130])

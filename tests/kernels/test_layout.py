@@ -82,16 +82,19 @@ def test_the_pool_is_bounded(monkeypatch):
     assert layout._pool.n_bytes == sum(size * len(blocks) for size, blocks in layout._pool.blocks.items())
 
 
-def test_a_workspace_is_the_same_memory_while_its_shape_is(monkeypatch):
+def test_a_workspace_is_the_same_memory_while_it_is_large_enough(monkeypatch):
+    monkeypatch.setattr(layout, "_workspaces", layout._Workspaces())
     first = layout.workspace("test", (5, 3), F8)
+    assert first.shape == (5, 3) and first.dtype == F8
     assert address(first) % 64 == 0
-    assert layout.workspace("test", (5, 3), F8) is first
-    assert layout.workspace("other", (5, 3), F8) is not first
-    assert layout.workspace("test", (5, 3), np.dtype(np.float32)).dtype == np.float32
-    assert layout.workspace("test", (3, 5), F8).shape == (3, 5)
+    assert address(layout.workspace("test", (3, 5), F8)) == address(first)
+    assert address(layout.workspace("test", (5, 6), np.dtype(np.float32))) == address(first)
+    assert address(layout.workspace("other", (5, 3), F8)) != address(first)
+    larger = layout.workspace("test", (50, 3), F8)
+    assert address(layout.workspace("test", (5, 3), F8)) == address(larger) != address(first)
     monkeypatch.setattr(layout, "POOLED_BYTES", 100)
-    large = layout.workspace("test", (50, 5), F8)
-    assert layout.workspace("test", (50, 5), F8) is not large  # too large to keep
+    held = layout.workspace("test", (50, 5), F8)  # too large to keep
+    assert address(layout.workspace("test", (5, 3), F8)) == address(larger) != address(held)
 
 
 def test_many_arrays_in_use_do_not_fill_the_pool():
