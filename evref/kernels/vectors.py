@@ -187,7 +187,8 @@ def _dot(typing: Any, x: Any, y: Any) -> Any:
             ir.FunctionType(element, [element, x.part_type]),
             f"llvm.vector.reduce.fadd.v{x.lanes}f{x.dtype.bitwidth}",
         )
-        return builder.call(reduce, [ir.Constant(element, -0.0), total], fastmath=("reassoc",))
+        # from +0: a sum of nothing but -0 is 0, as NumPy has it
+        return builder.call(reduce, [ir.Constant(element, 0.0), total], fastmath=("reassoc",))
 
     return x.dtype(x, y), codegen
 
