@@ -26,8 +26,8 @@ Array = np.ndarray
 # worth sharing each step, in these units of 0.05 ns.
 STEP_SIZE = 10_000_000
 SERIAL_BELOW = 500_000  # multiply-adds in all, some 20 µs, below which one thread is faster than two
-KEPT_BYTES = 2**21  # states up to this size, which caches hold until then, are kept for the adjoint
-KEPT_STEPS = 8  # times as much on large graphs, where reading at random costs more than memory
+KEPT_BYTES = 2**22  # states up to this size, which caches hold until then, are kept for the adjoint
+KEPT_STEPS = 4  # times as much on large graphs, where reading at random costs more than memory
 BLOCK_BYTES = 2**20  # gradients of x up to this size are held for blocks of output features, so that threads can share
 PIECES = 16  # of a step: several for each thread, so that nobody waits long for the last
 STRETCH = 16  # steps whose states are all computed again at once; of more steps, the square root of their number

@@ -1,7 +1,8 @@
 """The compiled twin of :mod:`evref.kernels.learning_reference`, for float32 and float64.
 
 At the sizes people train (a batch of 100, 50 nodes) a call into NumPy costs as much as the work it does; each of these
-functions is one call.
+functions is one call. Only Adam is worth sharing: what reads a signal next is on one thread again, and memory that two
+cores write and read in turn costs more than the work.
 """
 
 from __future__ import annotations
@@ -49,71 +50,35 @@ def _cross_entropy(z, label, slope):
     return value / batch
 
 
-# Entry by entry: threads share the columns of (first axis, rest). Parameters (K, F, G, nnz) and signals
-# (batch, F, nodes) have their output features there, which the filters share as well: everyone finds its own in its
-# own cache. One thread has one share and one row.
-WORK = 32  # multiply-adds that take as long as an entry
-
-
 def relu(x: Array) -> tuple[Array, Array]:
     """See :func:`evref.kernels.learning_reference.relu`."""
     y, keep = aligned_empty(x.shape, x.dtype), np.empty(x.shape, np.bool_)
-    n = _useful_threads(WORK * x.size)
-    threads.call(_relu, n, _matrix(_writable(x), n), _matrix(y, n), _matrix(keep, n), n)
+    _relu(_writable(x).reshape(-1), y.reshape(-1), keep.reshape(-1))
     return y, keep
 
 
-@register_jitable
-def _relu_entries(x, y, keep):
-    """From 0 to the size of an array of its own: such loops are vectorised."""
+@compiled
+def _relu(x, y, keep):
     for i in range(x.size):
         keep[i] = not x[i] <= 0  # not `x > 0`, which a NaN would fail
         y[i] = x[i] if keep[i] else 0
-
-
-@register_jitable
-def _relu_part(x, y, keep, shares, board, slot):
-    for turn in range(shares):
-        share = own_first(board, turn, shares, slot)
-        if take(board, share, 1):
-            lo, hi = share * x.shape[1] // shares, (share + 1) * x.shape[1] // shares
-            for row in range(x.shape[0]):
-                _relu_entries(x[row][lo:hi], y[row][lo:hi], keep[row][lo:hi])
-
-
-@compiled
-def _relu(x, y, keep, shares, board, n):
-    together(_relu_part, (x, y, keep, shares, board), board, n)
 
 
 def relu_backward(keep: Array, grad_y: Array) -> Array:
     """See :func:`evref.kernels.learning_reference.relu_backward`."""
     _require_same_shape(keep, grad_y)
     grad_x = aligned_empty(grad_y.shape, grad_y.dtype)
-    n = _useful_threads(WORK * keep.size)
-    threads.call(_relu_backward, n, _matrix(_writable(keep), n), _matrix(_writable(grad_y), n), _matrix(grad_x, n), n)
+    _relu_backward(_writable(keep).reshape(-1), _writable(grad_y).reshape(-1), grad_x.reshape(-1))
     return grad_x
 
 
-@register_jitable
-def _product(x, y, out):
-    for i in range(x.size):
-        out[i] = x[i] * y[i]
-
-
-@register_jitable
-def _relu_backward_part(keep, grad_y, grad_x, shares, board, slot):
-    for turn in range(shares):
-        share = own_first(board, turn, shares, slot)
-        if take(board, share, 1):
-            lo, hi = share * keep.shape[1] // shares, (share + 1) * keep.shape[1] // shares
-            for row in range(keep.shape[0]):
-                _product(keep[row][lo:hi], grad_y[row][lo:hi], grad_x[row][lo:hi])
-
-
 @compiled
-def _relu_backward(keep, grad_y, grad_x, shares, board, n):
-    together(_relu_backward_part, (keep, grad_y, grad_x, shares, board), board, n)
+def _relu_backward(keep, grad_y, grad_x):
+    for i in range(keep.size):
+        grad_x[i] = keep[i] * grad_y[i]
+
+
+WORK = 32  # multiply-adds that take as long as an entry
 
 
 def adam_update(
@@ -123,6 +88,8 @@ def adam_update(
     _require_same_shape(param, grad)
     dtype = param.dtype
     new = aligned_empty((3, *param.shape), dtype)  # one block for the three
+    # Threads share the columns of (first axis, rest). Parameters (K, F, G, nnz) have their output features there, which
+    # the filters share as well: everyone finds its own in its own cache. One thread has one share and one row.
     n = _useful_threads(WORK * param.size)
     arrays = [_matrix(_writable(a if a.dtype == dtype else a.astype(dtype)), n) for a in (param, grad, m, v)]
     threads.call(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import checks
 from ..contract import Module, Parameters
 from ..graph import Graph
 from .optim import State
@@ -32,6 +33,9 @@ class Run:
 
     def __post_init__(self) -> None:
         self.proven = self.params  # the newest whose loss is known to be finite
+
+    def is_finite(self) -> bool:
+        return all(map(checks.is_finite, self.params.values()))
 
 
 _ARRAYS = ("params", "state", "best")

@@ -72,10 +72,8 @@ class Learner:
             run.params = run.proven
             raise Stop("diverged", f"the loss became {value} at {where}")
         run.proven = run.params
-        params, state = self.optimizer._step(run.params, grads, run.state, rate)
-        if not all(map(checks.is_finite, params.values())):
-            raise Stop("diverged", f"the parameters were no longer finite after {where}")
-        run.params, run.state, run.step = params, state, run.step + 1
+        run.params, run.state = self.optimizer._step(run.params, grads, run.state, rate)
+        run.step += 1
         return value
 
 
@@ -116,6 +114,11 @@ class Trainer(Learner):
             ends = batch + 1 == self.batches
             due = self.validation if run.step % self.validate_every == 0 else None
             if ends or due:
+                # In between, the next loss tells: a look at all parameters in every step would bring them into this
+                # core's cache, from where other threads would have to fetch them back.
+                if not run.is_finite():
+                    run.params, run.step = run.proven, run.step - 1
+                    raise Stop("diverged", f"the parameters were no longer finite after {where}")
                 value, figure = (None, None) if due is None else self.validate(run, *due)
                 row = {
                     "epoch": epoch,

@@ -210,6 +210,8 @@ def fit(
                     checkpoints.save(checkpoint, run, trainer.rng, identity)
     except KeyboardInterrupt:
         stopped, reason = "interrupted", f"interrupted after step {run.step}"
+        if not run.is_finite():
+            run.params = run.proven
     except Stop as stop:
         stopped, reason = stop.stopped, stop.reason
     finally:

@@ -461,3 +461,16 @@ def test_result_is_readable():
     assert "all 5 epochs done" in text and "best on validation" in text and "training loss" in text
     seconds = [row["seconds"] for row in result.history]
     assert seconds == sorted(seconds) and 0 < seconds[-1] <= result.seconds
+
+
+def test_ctrl_c_after_a_step_to_infinity_returns_the_parameters_before_it():
+    """Nothing looks at the parameters between the steps of an epoch; what is returned is looked at."""
+
+    class ToInfinity(Adam):
+        def _step(self, params, grads, state, rate):
+            params, state = super()._step(params, grads, state, rate)
+            return {name: p * np.inf for name, p in params.items()}, state
+
+    result = train(optimizer=ToInfinity(0.02), loss=At(2, interrupt))
+    assert result.stopped == "interrupted"
+    assert same(result.last, small_network().init(rng=0))
