@@ -78,10 +78,13 @@ def shift_backward(
 
 
 def _threads(matrix: Matrix, states: Array, features: int) -> int:
-    """How many are worth it for the products with S and the mixing of these states."""
+    """How many are worth it for the products with S and the mixing of these states.
+
+    Where they share rows, all wait for all after every step and read what others wrote: that wants more work.
+    """
     _, taps, G, N, width = states.shape
-    per_tile = width * G * ((taps - 1) * len(matrix.values) + taps * features * N)
-    return compiled._useful_threads(len(states) * per_tile)
+    work = len(states) * width * G * ((taps - 1) * len(matrix.values) + taps * features * N)
+    return compiled._useful_threads(work if G >= threads.n_threads() else work // 4)
 
 
 @cache
