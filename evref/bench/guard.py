@@ -66,9 +66,11 @@ def ratio(case: Case, dtype: str, seconds: float = SECONDS) -> float:
 
 
 def in_child(name: str, dtype: str) -> float:
-    """The ratio, in a process where BLAS has one thread too."""
+    """The ratio, in a process where BLAS has one thread too, and where memory stays with the process: fresh pages for
+    NumPy's intermediate results could otherwise cost three times what it does with them, or nothing."""
     command = [sys.executable, "-m", "evref.bench.guard", name, dtype]
-    done = subprocess.run(command, env=environment(1), capture_output=True, text=True)
+    quiet = environment(1, MALLOC_MMAP_MAX_="0", MALLOC_TRIM_THRESHOLD_=str(2**30))
+    done = subprocess.run(command, env=quiet, capture_output=True, text=True)
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or ["no message"]
         raise RuntimeError(f"guard case {name} {dtype} ended with code {done.returncode}: {last[0]}")
