@@ -35,7 +35,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 FILES = [
     "evref/kernels/reference.py",
-    "evref/kernels/loops.py",
+    *(f"evref/kernels/{name}.py" for name in ("rows", "loops", "steps", "packing")),
     "evref/kernels/learning_reference.py",
     "evref/kernels/learning_compiled.py",
     "evref/filters/edge_variant.py",

@@ -1,11 +1,12 @@
-"""The loops of the compiled kernels, on tiles (nodes, width); the reference twin is one file away.
+"""The passes of the compiled edge-variant kernels; the reference twin is one file away. Here those of small and medium
+graphs, whole recursions at a time, and the doors to all; large graphs have :mod:`evref.kernels.steps`.
 
 Everything here is plain Python that numba compiles (:func:`kernels_for`), and that also runs uncompiled
 (:func:`plain_kernels`), so that tests and mutation tools can walk through it.
 
-Names: `w` states, `lam` their cotangents, `phi[k, f, g, p]` entry p of Phi^(k+1)_fg in CSR order; sums that are `fresh`
-are begun, others are added to. First the rows of one step, then the passes built of them, which several threads walk
-through together (:mod:`evref.kernels.together`): a *task* is a piece of work that writes memory no other task writes.
+Names: `w` states, `lam` their cotangents, `phi[k, f, g, p]` entry p of Phi^(k+1)_fg in CSR order. A pass is made of the
+steps in :mod:`evref.kernels.rows`, and several threads walk through it together (:mod:`evref.kernels.together`): a
+*task* is a piece of work that writes memory no other task writes.
 """
 
 from __future__ import annotations
@@ -19,12 +20,27 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from . import jit, packing, vectors
+from . import jit, packing, rows, steps, vectors
 from . import together as team
 from .jit import compiled
 from .packing import pack_tile, unpack_tile
+from .rows import (
+    add_rows,
+    adjoint_columns,
+    adjoint_rows,
+    adjoint_scale_rows,
+    gather_rows,
+    gather_rows_quiet,
+    gather_tangent_rows,
+    outer_rows,
+    scale_rows,
+    scale_rows_quiet,
+    scale_tangent_rows,
+    seed_rows,
+)
+from .steps import backward_steps, forward_steps
 from .together import SHARES, await_finished, finished, own_first, serve, take, together
-from .vectors import add, dot, load, scale_add, store, zeros
+from .vectors import zeros
 
 
 def source_of(*modules: Any) -> int:
@@ -37,145 +53,9 @@ def source_of(*modules: Any) -> int:
     return int.from_bytes(sha256(text).digest()[:6], "little")
 
 
-SOURCE = source_of(jit, packing, team, vectors)
+SOURCE = source_of(jit, packing, rows, steps, team, vectors)
 
 
-@register_jitable
-def scale_rows(diagonal, x, out, y, fresh, zero, lo, hi):
-    """out = diag(diagonal) x;  y += out"""
-    for i in range(lo, hi):
-        row = scale_add(diagonal[i], load(x, i, zero), zero)
-        store(out, i, row)
-        store(y, i, row if fresh else add(load(y, i, zero), row))
-
-
-@register_jitable
-def gather_rows(indptr, indices, phi, w, out, y, fresh, zero, keep, lo, hi):
-    """out = Phi w;  y += out.  The last state of a recursion is not needed again: keep=False leaves `out` alone."""
-    for i in range(lo, hi):
-        row = zero
-        for p in range(indptr[i], indptr[i + 1]):
-            row = scale_add(phi[p], load(w, indices[p], zero), row)
-        if keep:
-            store(out, i, row)
-        store(y, i, row if fresh else add(load(y, i, zero), row))
-
-
-@register_jitable
-def gather_rows_quiet(indptr, indices, phi, w, out, zero, lo, hi):
-    """out = Phi w, for the states that the backward pass computes again"""
-    for i in range(lo, hi):
-        row = zero
-        for p in range(indptr[i], indptr[i + 1]):
-            row = scale_add(phi[p], load(w, indices[p], zero), row)
-        store(out, i, row)
-
-
-@register_jitable
-def scale_rows_quiet(diagonal, x, out, zero, lo, hi):
-    """out = diag(diagonal) x, likewise"""
-    for i in range(lo, hi):
-        store(out, i, scale_add(diagonal[i], load(x, i, zero), zero))
-
-
-@register_jitable
-def gather_tangent_rows(indptr, indices, phi, dphi, w, dw, out, dout, dy, zero, lo, hi):
-    """out = Phi w;  dout = Phi dw + dPhi w;  dy += dout"""
-    for i in range(lo, hi):
-        row = zero
-        drow = zero
-        for p in range(indptr[i], indptr[i + 1]):
-            neighbor = load(w, indices[p], zero)
-            row = scale_add(phi[p], neighbor, row)
-            drow = scale_add(phi[p], load(dw, indices[p], zero), drow)
-            drow = scale_add(dphi[p], neighbor, drow)
-        store(out, i, row)
-        store(dout, i, drow)
-        store(dy, i, add(load(dy, i, zero), drow))
-
-
-@register_jitable
-def scale_tangent_rows(diagonal, d_diagonal, x, dx, out, dout, dy, zero, lo, hi):
-    """out = diag(diagonal) x;  dout = diag(diagonal) dx + diag(d_diagonal) x;  dy += dout"""
-    for i in range(lo, hi):
-        xi = load(x, i, zero)
-        drow = scale_add(d_diagonal[i], xi, scale_add(diagonal[i], load(dx, i, zero), zero))
-        store(out, i, scale_add(diagonal[i], xi, zero))
-        store(dout, i, drow)
-        store(dy, i, add(load(dy, i, zero), drow))
-
-
-@register_jitable
-def adjoint_columns(
-    column_indptr, row_indices, transpose, phi, lam, w, seed, seeded, out, grad_phi, fresh, zero, lo, hi
-):
-    """out = [seed +] Phi^T lam;  grad_phi_ij += <lam_i, w_j>.  One load of lam_i serves both; nothing is scattered."""
-    for j in range(lo, hi):
-        column = load(seed, j, zero) if seeded else zero
-        wj = load(w, j, zero)
-        for p in range(column_indptr[j], column_indptr[j + 1]):
-            q = transpose[p]
-            li = load(lam, row_indices[p], zero)
-            column = scale_add(phi[q], li, column)
-            grad_phi[q] = dot(li, wj) if fresh else grad_phi[q] + dot(li, wj)
-        store(out, j, column)
-
-
-@register_jitable
-def adjoint_rows(indptr, indices, phi, lam, w, out, grad_phi, fresh, zero, lo, hi):
-    """out += Phi^T lam;  grad_phi_ij += <lam_i, w_j>, for the rows i = lo..hi-1: they send to their neighbours.
-
-    For short rows: phi and grad_phi are then walked in order, and only states, which are small, at random.
-    """
-    for i in range(lo, hi):
-        li = load(lam, i, zero)
-        for p in range(indptr[i], indptr[i + 1]):
-            j = indices[p]
-            store(out, j, scale_add(phi[p], li, load(out, j, zero)))
-            product = dot(li, load(w, j, zero))
-            grad_phi[p] = product if fresh else grad_phi[p] + product
-
-
-@register_jitable
-def outer_rows(indptr, indices, lam, w, grad_phi, fresh, zero, lo, hi):
-    """grad_phi_ij += <lam_i, w_j> alone, for the first step where nobody asks for the gradient of x"""
-    for i in range(lo, hi):
-        li = load(lam, i, zero)
-        for p in range(indptr[i], indptr[i + 1]):
-            product = dot(li, load(w, indices[p], zero))
-            grad_phi[p] = product if fresh else grad_phi[p] + product
-
-
-@register_jitable
-def seed_rows(seed, seeded, out, zero, lo, hi):
-    """out = seed or 0"""
-    for i in range(lo, hi):
-        store(out, i, load(seed, i, zero) if seeded else zero)
-
-
-@register_jitable
-def add_rows(x, y, fresh, zero, lo, hi):
-    """y += x"""
-    for i in range(lo, hi):
-        store(y, i, load(x, i, zero) if fresh else add(load(y, i, zero), load(x, i, zero)))
-
-
-@register_jitable
-def adjoint_scale_rows(diagonal, lam, x, grad_diagonal, fresh, grad_x, fresh_x, zero, lo, hi):
-    """grad_x += diag(diagonal) lam;  grad_diagonal_i += <lam_i, x_i>
-
-    The product is rounded before it is added (no fused multiply-add): then it does not matter whether the first of
-    several filters begins the sum or adds to zero.
-    """
-    for i in range(lo, hi):
-        li = load(lam, i, zero)
-        product = dot(li, load(x, i, zero))
-        grad_diagonal[i] = product if fresh else grad_diagonal[i] + product
-        row = scale_add(diagonal[i], li, zero)
-        store(grad_x, i, row if fresh_x else add(load(grad_x, i, zero), row))
-
-
-# ---- whole recursions, one filter at a time per thread: small and medium graphs --------------------------------------
 @register_jitable
 def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, scratch, zero, board, slot):
     """y[t, f] = sum_g sum_k w^(k)_fg. Phases: pack (t, g); the filters of (t, f). scratch: two states and the sum.
@@ -362,169 +242,6 @@ def tangent_recursions(indptr, indices, phi, phi0, x, tiles, dphi, dphi0, dx, dt
                         dw = dout
                 unpack_tile(total, dy, t, f, 0, N)
             finished(board)
-
-
-# ---- step by step, every step shared by nodes: large graphs ----------------------------------------------------------
-@register_jitable
-def forward_steps(indptr, indices, phi, phi0, x, tiles, states, y, pieces, scratch, zero, board, slot):
-    """forward_recursions for large graphs: each step is a phase, its shares the nodes pieces[p]..pieces[p + 1]-1."""
-    K, F, G, _ = phi.shape
-    T = tiles.shape[0]
-    P = pieces.size - 1
-    has0 = phi0.shape[0] > 0
-    kept = states.shape[3] > 0
-    total = scratch[2]
-    phase = 1
-    for t in range(T):
-        for turn in range(P):
-            share = own_first(board, turn, P, slot)
-            if take(board, share, phase):
-                for g in range(G):
-                    pack_tile(x, t, g, tiles[t, g], pieces[share], pieces[share + 1])
-                finished(board)
-        phase += 1
-        for f in range(F):
-            for g in range(G):
-                w = tiles[t, g]
-                for k in range(-has0, K):  # step -1 is Phi^(0)
-                    out = states[t, f, g, k + has0] if kept and k + 1 < K else scratch[(k + 1) % 2]
-                    fresh = g == 0 and k == -has0
-                    for turn in range(P):
-                        share = own_first(board, turn, P, slot)
-                        if take(board, share, phase):
-                            await_finished(board, (phase - 1) * P)
-                            lo = pieces[share]
-                            hi = pieces[share + 1]
-                            if k < 0:
-                                scale_rows(phi0[f, g], w, out, total, fresh, zero, lo, hi)
-                            else:
-                                gather_rows(
-                                    indptr, indices, phi[k, f, g], w, out, total, fresh, zero, k + 1 < K, lo, hi
-                                )
-                            finished(board)
-                    phase += 1
-                    w = out
-            for turn in range(P):
-                share = own_first(board, turn, P, slot)
-                if take(board, share, phase):
-                    await_finished(board, (phase - 1) * P)
-                    unpack_tile(total, y, t, f, pieces[share], pieces[share + 1])
-                    finished(board)
-            phase += 1
-
-
-@register_jitable
-def backward_steps(
-    indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi, grad_phi0,
-    grad_x, pieces, column_pieces, blocks, narrow, scratch, zero, board, slot,
-):  # fmt: skip
-    """Adjoint of forward_steps.
-
-    Narrow rows send to their neighbours, so that two tasks would write the same sums: each block of rows has sums of
-    its own, added afterwards. The blocks do not depend on the threads. scratch: the gradient of x, two cotangents, the
-    sums of all blocks but the first, then states, if they were not kept.
-    """
-    K, F, G, _ = phi.shape
-    T, _, N, _ = tiles.shape
-    P = pieces.size - 1
-    n_blocks = blocks.size - 1
-    has0 = phi0.shape[0] > 0
-    kept = states.shape[3] > 0
-    wanted = grad_x.shape[0] > 0
-    total = scratch[0]
-    sums = scratch[3:]
-    own = scratch[2 + n_blocks :]
-    phase = 1
-    before = 0  # shares of earlier phases
-    for t in range(T):
-        for turn in range(P):
-            share = own_first(board, turn, P, slot)
-            if take(board, share, phase):
-                await_finished(board, before)  # the last tile's cotangents are in use until then
-                for f in range(F):
-                    pack_tile(grad_y, t, f, lams[f], pieces[share], pieces[share + 1])
-                finished(board)
-        phase += 1
-        before += P
-        for g in range(G):
-            for f in range(F):
-                if not kept:
-                    for k in range(-has0, K - 1):
-                        w = tiles[t, g] if k == -has0 else own[k]
-                        for turn in range(P):
-                            share = own_first(board, turn, P, slot)
-                            if take(board, share, phase):
-                                await_finished(board, before)
-                                lo = pieces[share]
-                                hi = pieces[share + 1]
-                                if k < 0:
-                                    scale_rows_quiet(phi0[f, g], w, own[0], zero, lo, hi)
-                                else:
-                                    gather_rows_quiet(indptr, indices, phi[k, f, g], w, own[k + 1], zero, lo, hi)
-                                finished(board)
-                        phase += 1
-                        before += P
-                lam = lams[f]
-                for k in range(K - 1, -1, -1):
-                    w = tiles[t, g]
-                    if k > 0 or has0:
-                        w = states[t, f, g, k - 1 + has0] if kept else own[k]
-                    out = scratch[1 + k % 2]
-                    seeded = k > 0 or has0
-                    by_blocks = narrow and (wanted or seeded)
-                    shares = n_blocks if by_blocks else P
-                    for turn in range(shares):
-                        share = own_first(board, turn, shares, slot)
-                        if take(board, share, phase):
-                            await_finished(board, before)
-                            if by_blocks:
-                                mine = out if share == 0 else sums[share - 1]
-                                seed_rows(lams[f], seeded and share == 0, mine, zero, 0, N)
-                                adjoint_rows(
-                                    indptr, indices, phi[k, f, g], lam, w, mine, grad_phi[k, f, g], t == 0, zero,
-                                    blocks[share], blocks[share + 1],
-                                )  # fmt: skip
-                            elif wanted or seeded:
-                                adjoint_columns(
-                                    column_indptr, row_indices, transpose, phi[k, f, g], lam, w, lams[f], seeded, out,
-                                    grad_phi[k, f, g], t == 0, zero, column_pieces[share], column_pieces[share + 1],
-                                )  # fmt: skip
-                            else:
-                                outer_rows(
-                                    indptr, indices, lam, w, grad_phi[k, f, g], t == 0, zero,
-                                    pieces[share], pieces[share + 1],
-                                )  # fmt: skip
-                            finished(board)
-                    phase += 1
-                    before += shares
-                    if by_blocks:
-                        for turn in range(P):
-                            share = own_first(board, turn, P, slot)
-                            if take(board, share, phase):
-                                await_finished(board, before)
-                                for block in range(1, n_blocks):
-                                    add_rows(sums[block - 1], out, False, zero, pieces[share], pieces[share + 1])
-                                finished(board)
-                        phase += 1
-                        before += P
-                    lam = out
-                for turn in range(P):
-                    share = own_first(board, turn, P, slot)
-                    if take(board, share, phase):
-                        await_finished(board, before)
-                        lo = pieces[share]
-                        hi = pieces[share + 1]
-                        if has0:
-                            adjoint_scale_rows(
-                                phi0[f, g], lam, tiles[t, g], grad_phi0[f, g], t == 0, total, f == 0, zero, lo, hi
-                            )
-                        elif wanted:
-                            add_rows(lam, total, f == 0, zero, lo, hi)
-                        if wanted and f + 1 == F:
-                            unpack_tile(total, grad_x, t, g, lo, hi)
-                        finished(board)
-                phase += 1
-                before += P
 
 
 NARROW = 16  # samples in a row up to which rows send to their neighbours instead of gathering along columns

@@ -84,7 +84,7 @@ def _threads(matrix: Matrix, states: Array, features: int) -> int:
     """
     _, taps, G, N, width = states.shape
     work = len(states) * width * G * ((taps - 1) * len(matrix.values) + taps * features * N)
-    return compiled._useful_threads(work if G >= threads.n_threads() else work // 4)
+    return compiled._useful_threads(work if threads.n_threads() <= G else work // 4)
 
 
 @cache

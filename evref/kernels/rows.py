@@ -1,0 +1,146 @@
+"""One step of a recursion on the rows lo..hi-1 of tiles (nodes, width): what the compiled passes are made of.
+
+Plain Python that numba compiles, and that also runs uncompiled. Names: `w` states, `lam` their cotangents, `phi[p]`
+entry p of one Phi in CSR order; sums that are `fresh` are begun, others are added to.
+"""
+
+from __future__ import annotations
+
+from numba.extending import register_jitable
+
+from .vectors import add, dot, load, scale_add, store
+
+
+@register_jitable
+def scale_rows(diagonal, x, out, y, fresh, zero, lo, hi):
+    """out = diag(diagonal) x;  y += out"""
+    for i in range(lo, hi):
+        row = scale_add(diagonal[i], load(x, i, zero), zero)
+        store(out, i, row)
+        store(y, i, row if fresh else add(load(y, i, zero), row))
+
+
+@register_jitable
+def gather_rows(indptr, indices, phi, w, out, y, fresh, zero, keep, lo, hi):
+    """out = Phi w;  y += out.  The last state of a recursion is not needed again: keep=False leaves `out` alone."""
+    for i in range(lo, hi):
+        row = zero
+        for p in range(indptr[i], indptr[i + 1]):
+            row = scale_add(phi[p], load(w, indices[p], zero), row)
+        if keep:
+            store(out, i, row)
+        store(y, i, row if fresh else add(load(y, i, zero), row))
+
+
+@register_jitable
+def gather_rows_quiet(indptr, indices, phi, w, out, zero, lo, hi):
+    """out = Phi w, for the states that the backward pass computes again"""
+    for i in range(lo, hi):
+        row = zero
+        for p in range(indptr[i], indptr[i + 1]):
+            row = scale_add(phi[p], load(w, indices[p], zero), row)
+        store(out, i, row)
+
+
+@register_jitable
+def scale_rows_quiet(diagonal, x, out, zero, lo, hi):
+    """out = diag(diagonal) x, likewise"""
+    for i in range(lo, hi):
+        store(out, i, scale_add(diagonal[i], load(x, i, zero), zero))
+
+
+@register_jitable
+def gather_tangent_rows(indptr, indices, phi, dphi, w, dw, out, dout, dy, zero, lo, hi):
+    """out = Phi w;  dout = Phi dw + dPhi w;  dy += dout"""
+    for i in range(lo, hi):
+        row = zero
+        drow = zero
+        for p in range(indptr[i], indptr[i + 1]):
+            neighbor = load(w, indices[p], zero)
+            row = scale_add(phi[p], neighbor, row)
+            drow = scale_add(phi[p], load(dw, indices[p], zero), drow)
+            drow = scale_add(dphi[p], neighbor, drow)
+        store(out, i, row)
+        store(dout, i, drow)
+        store(dy, i, add(load(dy, i, zero), drow))
+
+
+@register_jitable
+def scale_tangent_rows(diagonal, d_diagonal, x, dx, out, dout, dy, zero, lo, hi):
+    """out = diag(diagonal) x;  dout = diag(diagonal) dx + diag(d_diagonal) x;  dy += dout"""
+    for i in range(lo, hi):
+        xi = load(x, i, zero)
+        drow = scale_add(d_diagonal[i], xi, scale_add(diagonal[i], load(dx, i, zero), zero))
+        store(out, i, scale_add(diagonal[i], xi, zero))
+        store(dout, i, drow)
+        store(dy, i, add(load(dy, i, zero), drow))
+
+
+@register_jitable
+def adjoint_columns(
+    column_indptr, row_indices, transpose, phi, lam, w, seed, seeded, out, grad_phi, fresh, zero, lo, hi
+):
+    """out = [seed +] Phi^T lam;  grad_phi_ij += <lam_i, w_j>.  One load of lam_i serves both; nothing is scattered."""
+    for j in range(lo, hi):
+        column = load(seed, j, zero) if seeded else zero
+        wj = load(w, j, zero)
+        for p in range(column_indptr[j], column_indptr[j + 1]):
+            q = transpose[p]
+            li = load(lam, row_indices[p], zero)
+            column = scale_add(phi[q], li, column)
+            grad_phi[q] = dot(li, wj) if fresh else grad_phi[q] + dot(li, wj)
+        store(out, j, column)
+
+
+@register_jitable
+def adjoint_rows(indptr, indices, phi, lam, w, out, grad_phi, fresh, zero, lo, hi):
+    """out += Phi^T lam;  grad_phi_ij += <lam_i, w_j>, for the rows i = lo..hi-1: they send to their neighbours.
+
+    For short rows: phi and grad_phi are then walked in order, and only states, which are small, at random.
+    """
+    for i in range(lo, hi):
+        li = load(lam, i, zero)
+        for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            store(out, j, scale_add(phi[p], li, load(out, j, zero)))
+            product = dot(li, load(w, j, zero))
+            grad_phi[p] = product if fresh else grad_phi[p] + product
+
+
+@register_jitable
+def outer_rows(indptr, indices, lam, w, grad_phi, fresh, zero, lo, hi):
+    """grad_phi_ij += <lam_i, w_j> alone, for the first step where nobody asks for the gradient of x"""
+    for i in range(lo, hi):
+        li = load(lam, i, zero)
+        for p in range(indptr[i], indptr[i + 1]):
+            product = dot(li, load(w, indices[p], zero))
+            grad_phi[p] = product if fresh else grad_phi[p] + product
+
+
+@register_jitable
+def seed_rows(seed, seeded, out, zero, lo, hi):
+    """out = seed or 0"""
+    for i in range(lo, hi):
+        store(out, i, load(seed, i, zero) if seeded else zero)
+
+
+@register_jitable
+def add_rows(x, y, fresh, zero, lo, hi):
+    """y += x"""
+    for i in range(lo, hi):
+        store(y, i, load(x, i, zero) if fresh else add(load(y, i, zero), load(x, i, zero)))
+
+
+@register_jitable
+def adjoint_scale_rows(diagonal, lam, x, grad_diagonal, fresh, grad_x, fresh_x, zero, lo, hi):
+    """grad_x += diag(diagonal) lam;  grad_diagonal_i += <lam_i, x_i>
+
+    The product is rounded before it is added (no fused multiply-add): then it does not matter whether the first of
+    several filters begins the sum or adds to zero.
+    """
+    for i in range(lo, hi):
+        li = load(lam, i, zero)
+        product = dot(li, load(x, i, zero))
+        grad_diagonal[i] = product if fresh else grad_diagonal[i] + product
+        row = scale_add(diagonal[i], li, zero)
+        store(grad_x, i, row if fresh_x else add(load(grad_x, i, zero), row))

@@ -1,0 +1,182 @@
+"""The passes of the compiled edge-variant kernels for large graphs: step by step, every step shared by nodes."""
+
+from __future__ import annotations
+
+from numba.extending import register_jitable
+
+from .packing import pack_tile, unpack_tile
+from .rows import (
+    add_rows,
+    adjoint_columns,
+    adjoint_rows,
+    adjoint_scale_rows,
+    gather_rows,
+    gather_rows_quiet,
+    outer_rows,
+    scale_rows,
+    scale_rows_quiet,
+    seed_rows,
+)
+from .together import await_finished, finished, own_first, take
+
+
+@register_jitable
+def forward_steps(indptr, indices, phi, phi0, x, tiles, states, y, pieces, scratch, zero, board, slot):
+    """forward_recursions for large graphs: each step is a phase, its shares the nodes pieces[p]..pieces[p + 1]-1."""
+    K, F, G, _ = phi.shape
+    T = tiles.shape[0]
+    P = pieces.size - 1
+    has0 = phi0.shape[0] > 0
+    kept = states.shape[3] > 0
+    total = scratch[2]
+    phase = 1
+    for t in range(T):
+        for turn in range(P):
+            share = own_first(board, turn, P, slot)
+            if take(board, share, phase):
+                for g in range(G):
+                    pack_tile(x, t, g, tiles[t, g], pieces[share], pieces[share + 1])
+                finished(board)
+        phase += 1
+        for f in range(F):
+            for g in range(G):
+                w = tiles[t, g]
+                for k in range(-has0, K):  # step -1 is Phi^(0)
+                    out = states[t, f, g, k + has0] if kept and k + 1 < K else scratch[(k + 1) % 2]
+                    fresh = g == 0 and k == -has0
+                    for turn in range(P):
+                        share = own_first(board, turn, P, slot)
+                        if take(board, share, phase):
+                            await_finished(board, (phase - 1) * P)
+                            lo = pieces[share]
+                            hi = pieces[share + 1]
+                            if k < 0:
+                                scale_rows(phi0[f, g], w, out, total, fresh, zero, lo, hi)
+                            else:
+                                gather_rows(
+                                    indptr, indices, phi[k, f, g], w, out, total, fresh, zero, k + 1 < K, lo, hi
+                                )
+                            finished(board)
+                    phase += 1
+                    w = out
+            for turn in range(P):
+                share = own_first(board, turn, P, slot)
+                if take(board, share, phase):
+                    await_finished(board, (phase - 1) * P)
+                    unpack_tile(total, y, t, f, pieces[share], pieces[share + 1])
+                    finished(board)
+            phase += 1
+
+
+@register_jitable
+def backward_steps(
+    indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi, grad_phi0,
+    grad_x, pieces, column_pieces, blocks, narrow, scratch, zero, board, slot,
+):  # fmt: skip
+    """Adjoint of forward_steps.
+
+    Narrow rows send to their neighbours, so that two tasks would write the same sums: each block of rows has sums of
+    its own, added afterwards. The blocks do not depend on the threads. scratch: the gradient of x, two cotangents, the
+    sums of all blocks but the first, then states, if they were not kept.
+    """
+    K, F, G, _ = phi.shape
+    T, _, N, _ = tiles.shape
+    P = pieces.size - 1
+    n_blocks = blocks.size - 1
+    has0 = phi0.shape[0] > 0
+    kept = states.shape[3] > 0
+    wanted = grad_x.shape[0] > 0
+    total = scratch[0]
+    sums = scratch[3:]
+    own = scratch[2 + n_blocks :]
+    phase = 1
+    before = 0  # shares of earlier phases
+    for t in range(T):
+        for turn in range(P):
+            share = own_first(board, turn, P, slot)
+            if take(board, share, phase):
+                await_finished(board, before)  # the last tile's cotangents are in use until then
+                for f in range(F):
+                    pack_tile(grad_y, t, f, lams[f], pieces[share], pieces[share + 1])
+                finished(board)
+        phase += 1
+        before += P
+        for g in range(G):
+            for f in range(F):
+                if not kept:
+                    for k in range(-has0, K - 1):
+                        w = tiles[t, g] if k == -has0 else own[k]
+                        for turn in range(P):
+                            share = own_first(board, turn, P, slot)
+                            if take(board, share, phase):
+                                await_finished(board, before)
+                                lo = pieces[share]
+                                hi = pieces[share + 1]
+                                if k < 0:
+                                    scale_rows_quiet(phi0[f, g], w, own[0], zero, lo, hi)
+                                else:
+                                    gather_rows_quiet(indptr, indices, phi[k, f, g], w, own[k + 1], zero, lo, hi)
+                                finished(board)
+                        phase += 1
+                        before += P
+                lam = lams[f]
+                for k in range(K - 1, -1, -1):
+                    w = tiles[t, g]
+                    if k > 0 or has0:
+                        w = states[t, f, g, k - 1 + has0] if kept else own[k]
+                    out = scratch[1 + k % 2]
+                    seeded = k > 0 or has0
+                    by_blocks = narrow and (wanted or seeded)
+                    shares = n_blocks if by_blocks else P
+                    for turn in range(shares):
+                        share = own_first(board, turn, shares, slot)
+                        if take(board, share, phase):
+                            await_finished(board, before)
+                            if by_blocks:
+                                mine = out if share == 0 else sums[share - 1]
+                                seed_rows(lams[f], seeded and share == 0, mine, zero, 0, N)
+                                adjoint_rows(
+                                    indptr, indices, phi[k, f, g], lam, w, mine, grad_phi[k, f, g], t == 0, zero,
+                                    blocks[share], blocks[share + 1],
+                                )  # fmt: skip
+                            elif wanted or seeded:
+                                adjoint_columns(
+                                    column_indptr, row_indices, transpose, phi[k, f, g], lam, w, lams[f], seeded, out,
+                                    grad_phi[k, f, g], t == 0, zero, column_pieces[share], column_pieces[share + 1],
+                                )  # fmt: skip
+                            else:
+                                outer_rows(
+                                    indptr, indices, lam, w, grad_phi[k, f, g], t == 0, zero,
+                                    pieces[share], pieces[share + 1],
+                                )  # fmt: skip
+                            finished(board)
+                    phase += 1
+                    before += shares
+                    if by_blocks:
+                        for turn in range(P):
+                            share = own_first(board, turn, P, slot)
+                            if take(board, share, phase):
+                                await_finished(board, before)
+                                for block in range(1, n_blocks):
+                                    add_rows(sums[block - 1], out, False, zero, pieces[share], pieces[share + 1])
+                                finished(board)
+                        phase += 1
+                        before += P
+                    lam = out
+                for turn in range(P):
+                    share = own_first(board, turn, P, slot)
+                    if take(board, share, phase):
+                        await_finished(board, before)
+                        lo = pieces[share]
+                        hi = pieces[share + 1]
+                        if has0:
+                            adjoint_scale_rows(
+                                phi0[f, g], lam, tiles[t, g], grad_phi0[f, g], t == 0, total, f == 0, zero, lo, hi
+                            )
+                        elif wanted:
+                            add_rows(lam, total, f == 0, zero, lo, hi)
+                        if wanted and f + 1 == F:
+                            unpack_tile(total, grad_x, t, g, lo, hi)
+                        finished(board)
+                phase += 1
+                before += P
