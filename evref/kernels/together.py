@@ -44,7 +44,7 @@ OPEN = 0 * LINE  # number of the job that may be joined; 0: none
 INSIDE = 1 * LINE  # helpers in the job
 DONE = 2 * LINE  # shares finished
 JOBS = 3 * LINE  # jobs so far
-FUNCTION, ARGUMENTS, THREADS, CLOSED = (4 * LINE + i for i in range(4))  # of the job; helpers must end
+FUNCTION, ARGUMENTS, THREADS, FAILED, CLOSED = (4 * LINE + i for i in range(5))  # of the job; helpers must end
 TAKEN = 5 * LINE  # for every share the last phase in which somebody took it
 SHARES = 64  # of a phase, at the most
 BOARD_WORDS = TAKEN + SHARES
@@ -129,9 +129,17 @@ def announce(part: Any, arguments: Any, board: Any) -> None:
     """Put `part` and where its arguments lie on the board."""
 
 
-def enter(part: Any, arguments: Any, board: Any, slot: int) -> None:
-    """part(*arguments, slot), as the board has it."""
+def enter(part: Any, arguments: Any, board: Any, slot: int) -> int:
+    """part(*arguments, slot), as the board has it; not 0 if that raised."""
     part(*arguments, slot)
+    return 0
+
+
+@register_jitable
+def fail(board):
+    """A part raised, an index out of range say: nobody shall wait for what it has not finished."""
+    write(board, FAILED, 1)
+    write(board, DONE, 2**62)
 
 
 @register_jitable
@@ -140,11 +148,13 @@ def together(part, arguments, board, n):
     for share in range(SHARES):
         board[TAKEN + share] = 0
     board[DONE] = 0
+    board[FAILED] = 0
     board[THREADS] = n
     announce(part, arguments, board)
     if n > 1:
         write(board, OPEN, increase(board, JOBS, 1) + 1)
-    enter(part, arguments, board, 0)
+    if enter(part, arguments, board, 0) != 0:
+        fail(board)
     if n > 1:
         write(board, OPEN, 0)  # from here on nobody joins
         looks = 0
@@ -153,6 +163,8 @@ def together(part, arguments, board, n):
             rest()
             if looks % SPINS == 0:
                 give_way()
+    if board[FAILED] != 0:
+        raise RuntimeError("a compiled kernel failed; NUMBA_DISABLE_JIT=1 shows where")
 
 
 def serve(board, slot, last, patience):
@@ -163,7 +175,8 @@ def serve(board, slot, last, patience):
         if job != 0 and job != last and slot < read(board, THREADS):
             increase(board, INSIDE, 1)
             if read(board, OPEN) == job:  # still open now that the caller can see this helper inside
-                enter_posted(board, slot)
+                if enter_posted(board, slot) != 0:
+                    fail(board)
                 last = job
                 looks = 0
             increase(board, INSIDE, -1)
@@ -174,8 +187,9 @@ def serve(board, slot, last, patience):
     return last
 
 
-def enter_posted(board: Any, slot: int) -> None:
-    """Run what is on the board."""
+def enter_posted(board: Any, slot: int) -> int:
+    """Run what is on the board; not 0 if that raised."""
+    return 0
 
 
 # ---- the LLVM faces --------------------------------------------------------------------------------------------------
@@ -291,9 +305,8 @@ def _call_posted(context: Any, builder: Any, board_type: Any, board: Any, slot: 
 
     entry = builder.inttoptr(posted(FUNCTION), _part_type.as_pointer())
     record = builder.inttoptr(posted(ARGUMENTS), _bytes)
-    error = cgutils.alloca_once_value(builder, ir.Constant(excinfo_ptr_t, None))  # the loops raise nothing
-    builder.call(entry, [ir.Constant(_bytes, None), error, record, slot])
-    return context.get_dummy_value()
+    error = cgutils.alloca_once_value(builder, ir.Constant(excinfo_ptr_t, None))
+    return builder.call(entry, [ir.Constant(_bytes, None), error, record, slot])
 
 
 @replaces(enter)
@@ -301,7 +314,7 @@ def _enter(typing: Any, part: Any, arguments: Any, board: Any, slot: Any) -> Any
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _call_posted(context, builder, board, args[2], args[3])
 
-    return types.void(part, arguments, board, types.intp), codegen
+    return types.int32(part, arguments, board, types.intp), codegen
 
 
 @replaces(enter_posted)
@@ -309,4 +322,4 @@ def _enter_posted(typing: Any, board: Any, slot: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _call_posted(context, builder, board, args[0], args[1])
 
-    return types.void(board, types.intp), codegen
+    return types.int32(board, types.intp), codegen

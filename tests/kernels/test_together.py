@@ -109,6 +109,35 @@ def test_a_team_is_released_after_an_error():
     assert not threads._team.busy.locked()
 
 
+@register_jitable
+def breaks(values, board, slot):
+    """Whoever takes share 3 falls; the second phase would wait for it for ever."""
+    for phase in range(1, 3):
+        for turn in range(SHARES):
+            share = own_first(board, turn, SHARES, slot)
+            if take(board, share, phase):
+                await_finished(board, (phase - 1) * SHARES)
+                if share == 3:
+                    raise ValueError("in a part")
+                values[share] += 1
+                finished(board)
+
+
+@compiled
+def breaking(values, board, n):
+    together.together(breaks, (values, board), board, n)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_an_error_in_a_part_reaches_the_caller_and_nobody_waits(n):
+    for _ in range(20):
+        with pytest.raises(RuntimeError, match="a compiled kernel failed"):
+            threads.call(breaking, n, np.zeros(SHARES))
+    done, who = np.zeros(SHARES + 1, np.int64), np.full(SHARES, -1)
+    threads.call(counting_compiled, n, done, who, 2)
+    assert done[:SHARES].tolist() == [2] * SHARES
+
+
 @pytest.mark.parametrize("pause", [0, 0.2])
 def test_the_process_ends_with_helpers_awake_or_asleep(pause):
     code = f"""
