@@ -65,13 +65,12 @@ def as_dtype(name: str, value: Any) -> np.dtype:
 
 def is_finite(array: np.ndarray) -> bool:
     """Whether `array` holds neither NaN nor inf."""
-    # A sum of squares is finite only if every term is: one pass decides the usual case. BLAS is fastest, but wakes its
-    # threads from 10,000 numbers on, which can take milliseconds on a busy machine.
-    if array.size <= 10_000 or array.size > 500_000:
-        flat = array.ravel()
-        if isfinite(np.vdot(flat, flat).real):
-            return True
-    return bool(np.isfinite(array).all())
+    flat = array.ravel()
+    if flat.size <= 10_000:
+        # A sum of squares is finite only if every term is: one call decides the usual case. Of more numbers BLAS would
+        # wake its threads, which then look for more work for milliseconds, on the cores that the kernels need.
+        return isfinite(np.vdot(flat, flat).real) or bool(np.isfinite(flat).all())
+    return all(np.isfinite(flat[start : start + 2**16]).all() for start in range(0, flat.size, 2**16))
 
 
 def require_finite(name: str, array: np.ndarray) -> None:
