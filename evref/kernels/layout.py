@@ -102,6 +102,12 @@ def workspace(name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 _NO_BLOCK = np.empty(0, np.uint8), 0
 
 
+def release() -> None:
+    """Give back what this thread keeps for the next call; what somebody holds stays his."""
+    _pool.blocks, _pool.n_bytes = {}, 0
+    _workspaces.blocks.clear()
+
+
 def empty_tiles(batch: int, features: int, nodes: int, dtype: np.dtype) -> np.ndarray:
     width = tile_width(batch, dtype)
     return aligned_empty((-(-batch // width), features, nodes, width), dtype)

@@ -101,3 +101,14 @@ def test_many_arrays_in_use_do_not_fill_the_pool():
     held = [layout.aligned_empty((50,), F8) for _ in range(100)]
     assert len({address(a) for a in held}) == 100
     assert len(layout._pool.blocks[400]) == layout.SAME_SIZE
+
+
+def test_release_gives_everything_back_but_what_is_held():
+    held = layout.aligned_empty((50, 7), F8)
+    held.fill(3)
+    layout.workspace("test", (5, 3), F8)
+    layout.release()
+    assert layout._pool.blocks == {} and layout._pool.n_bytes == 0 and layout._workspaces.blocks == {}
+    other = layout.aligned_empty((50, 7), F8)
+    other.fill(4)
+    assert (held == 3).all()
