@@ -19,6 +19,7 @@ from numba import types  # noqa: F401  (a broken numba must fail at this import,
 from ..graph.support import Graph
 from . import loops, threads
 from .layout import aligned_empty, empty_tiles, tile_width, workspace
+from .together import SHARES
 
 Array = np.ndarray
 
@@ -162,7 +163,8 @@ def _saved_arrays(phi: Array, phi0: Array, batch: int, n_nodes: int) -> tuple[Ar
 
 
 def _useful_threads(work: int) -> int:
-    return 1 if work < SERIAL_BELOW else threads.n_threads()
+    """No more than a phase has shares: the board has no place for others."""
+    return 1 if work < SERIAL_BELOW else min(threads.n_threads(), SHARES)
 
 
 def _by_steps(K: int, nnz: int, width: int) -> bool:

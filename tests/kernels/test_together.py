@@ -10,6 +10,8 @@ import pytest
 from children import run_child
 from numba.extending import register_jitable
 
+import evref as ev
+from evref.kernels import compiled as kernels_compiled
 from evref.kernels import threads, together
 from evref.kernels.jit import compiled
 from evref.kernels.together import await_finished, finished, own_first, take
@@ -49,6 +51,13 @@ def test_every_share_of_every_phase_is_done_once(n):
             assert done[:SHARES].tolist() == [repeat * phases] * SHARES
             assert done[SHARES] == 0 or repeat > 1  # counted against the phases of the first call only
         assert set(who) <= set(range(n))
+
+
+def test_there_are_never_more_threads_than_shares():
+    """Adam has a share for each thread, and the board a word for each share."""
+    with ev.use_threads(1000):
+        assert kernels_compiled._useful_threads(10**9) == together.SHARES
+        assert kernels_compiled._useful_threads(1) == 1
 
 
 def test_plain_python_does_the_same():
