@@ -53,7 +53,8 @@ def ev_forward(graph: Graph, phi: Array, phi0: Array | None, x: Array) -> tuple[
     T, width = len(tiles), tiles.shape[3]
     y = aligned_empty((B, F, N), x.dtype)
     n = _useful_threads(T * F * G * K * nnz * width)
-    arguments = graph.indptr, graph.indices, phi, phi0, x, tiles, states, y
+    indptr, indices, *_ = _support(graph)
+    arguments = indptr, indices, phi, phi0, x, tiles, states, y
     if _by_steps(K, nnz, width):
         scratch = workspace("scratch", (3, N, width), x.dtype)
         threads.call(kernels.forward_by_steps, n, *arguments, _pieces(graph, "indptr", PIECES), scratch)
@@ -77,10 +78,7 @@ def ev_backward(
     grad_phi, grad_phi0 = aligned_empty(phi.shape, dtype), aligned_empty(phi0.shape, dtype)
     grad_x = aligned_empty((B if input_gradient else 0, G, N), dtype)
     n = _useful_threads(2 * T * F * G * K * nnz * width)
-    arguments = (
-        graph.indptr, graph.indices, graph.column_indptr, graph.row_indices, graph.transpose,
-        phi, phi0, tiles, states, grad_y,
-    )  # fmt: skip
+    arguments = (*_support(graph), phi, phi0, tiles, states, grad_y)
     if T == 0:
         grad_phi.fill(0)
         grad_phi0.fill(0)
@@ -123,8 +121,9 @@ def ev_jvp(
     T, width = len(tiles), tiles.shape[3]
     n = min(_useful_threads(3 * T * F * G * K * nnz * width), max(T * F, 1))
     scratch = workspace("scratch", (n, 5, N, width), x.dtype)
+    indptr, indices, *_ = _support(graph)
     threads.call(
-        kernels.tangent, n, graph.indptr, graph.indices, phi, phi0, _writable(x), tiles,
+        kernels.tangent, n, indptr, indices, phi, phi0, _writable(x), tiles,
         dphi, dphi0, _writable(dx), dtiles, dy, scratch,
     )  # fmt: skip
     return dy
@@ -169,6 +168,20 @@ def _useful_threads(work: int) -> int:
 
 def _by_steps(K: int, nnz: int, width: int) -> bool:
     return K > 0 and nnz * (20 + width) >= STEP_SIZE
+
+
+def _support(graph: Graph) -> tuple[Array, ...]:
+    """The support by rows and by columns, without signs: numba asks of signed indices whether they count from the end,
+    which costs more instructions than the multiply-add they lead to."""
+    made = graph._derived.get("support")
+    if made is None:
+        names = ("indptr", "indices", "column_indptr", "row_indices", "transpose")
+        made = graph._derived["support"] = tuple(unsigned(getattr(graph, name)) for name in names)
+    return made
+
+
+def unsigned(indices: Array) -> Array:
+    return indices.view(f"u{indices.itemsize}")
 
 
 def _pieces(graph: Graph, starts: str, n: int) -> Array:

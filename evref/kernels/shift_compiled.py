@@ -109,7 +109,8 @@ def _matrix(graph: Graph, dtype: np.dtype, transposed: bool) -> Matrix:
     if made is None:
         S = graph.S.T.tocsr() if transposed else graph.S
         values = S.data.astype(dtype)
-        made = Matrix(S.indptr.astype(np.int64), S.indices.astype(np.int32), values, 2 * values, dtype.type(-1))
+        indptr, indices = S.indptr.astype(np.uint64), S.indices.astype(np.uint32)  # see compiled._support
+        made = Matrix(indptr, indices, values, 2 * values, dtype.type(-1))
         graph._derived[dtype, transposed] = made
     return made
 

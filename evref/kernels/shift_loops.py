@@ -23,7 +23,7 @@ from .blocks import column, line, load_block, outer_add, outer_zero, spread, sto
 from .jit import compiled
 from .packing import pack_tile, unpack_tile
 from .together import SHARES, await_finished, finished, own_first, take, together
-from .vectors import load, scale_add, store, zeros
+from .vectors import load, rolled, scale_add, store, zeros
 
 NODES = 8  # whose inner products are taken together, while their rows are in the caches
 
@@ -56,6 +56,7 @@ def recursion_rows(
                 if chebyshev and step > 0:
                     row = scale_add(minus, load(states, origin - back + i, zero), row)
                 for p in range(indptr[i], indptr[i + 1]):
+                    rolled()
                     row = scale_add(weight[p], load(states, origin + indices[p], zero), row)
                 store(states, target + i, row)
 

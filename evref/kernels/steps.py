@@ -8,7 +8,6 @@ from .packing import pack_tile, unpack_tile
 from .rows import (
     add_rows,
     adjoint_columns,
-    adjoint_rows,
     adjoint_scale_rows,
     gather_rows,
     gather_rows_quiet,
@@ -16,6 +15,7 @@ from .rows import (
     scale_rows,
     scale_rows_quiet,
     seed_rows,
+    send_rows,
 )
 from .together import await_finished, finished, own_first, take
 
@@ -76,8 +76,9 @@ def backward_steps(
     """Adjoint of forward_steps.
 
     Narrow rows send to their neighbours, so that two tasks would write the same sums: each block of rows has sums of
-    its own, added afterwards. The blocks do not depend on the threads. scratch: the gradient of x, two cotangents, the
-    sums of all blocks but the first, then states, if they were not kept.
+    its own, added afterwards. The blocks do not depend on the threads. Gradients of phi, whose phase follows without a
+    wait, take a walk of their own. scratch: the gradient of x, two cotangents, the sums of all blocks but the first,
+    then states, if they were not kept.
     """
     K, F, G, _ = phi.shape
     T, _, N, _ = tiles.shape
@@ -126,33 +127,37 @@ def backward_steps(
                         w = states[t, f, g, k - 1 + has0] if kept else own[k]
                     out = scratch[1 + k % 2]
                     seeded = k > 0 or has0
-                    by_blocks = narrow and (wanted or seeded)
-                    shares = n_blocks if by_blocks else P
-                    for turn in range(shares):
-                        share = own_first(board, turn, shares, slot)
-                        if take(board, share, phase):
-                            await_finished(board, before)
-                            if by_blocks:
+                    sent = wanted or seeded
+                    if narrow and sent:
+                        for turn in range(n_blocks):
+                            share = own_first(board, turn, n_blocks, slot)
+                            if take(board, share, phase):
+                                await_finished(board, before)
                                 mine = out if share == 0 else sums[share - 1]
                                 seed_rows(lams[f], seeded and share == 0, mine, zero, 0, N)
-                                adjoint_rows(
-                                    indptr, indices, phi[k, f, g], lam, w, mine, grad_phi[k, f, g], t == 0, zero,
-                                    blocks[share], blocks[share + 1],
-                                )  # fmt: skip
-                            elif wanted or seeded:
-                                adjoint_columns(
-                                    column_indptr, row_indices, transpose, phi[k, f, g], lam, w, lams[f], seeded, out,
-                                    grad_phi[k, f, g], t == 0, zero, column_pieces[share], column_pieces[share + 1],
-                                )  # fmt: skip
-                            else:
+                                send_rows(
+                                    indptr, indices, phi[k, f, g], lam, mine, zero, blocks[share], blocks[share + 1]
+                                )
+                                finished(board)
+                        phase += 1
+                    for turn in range(P):
+                        share = own_first(board, turn, P, slot)
+                        if take(board, share, phase):
+                            await_finished(board, before)
+                            if narrow or not sent:
                                 outer_rows(
                                     indptr, indices, lam, w, grad_phi[k, f, g], t == 0, zero,
                                     pieces[share], pieces[share + 1],
                                 )  # fmt: skip
+                            else:
+                                adjoint_columns(
+                                    column_indptr, row_indices, transpose, phi[k, f, g], lam, w, lams[f], seeded, out,
+                                    grad_phi[k, f, g], t == 0, zero, column_pieces[share], column_pieces[share + 1],
+                                )  # fmt: skip
                             finished(board)
                     phase += 1
-                    before += shares
-                    if by_blocks:
+                    before += P + (n_blocks if narrow and sent else 0)
+                    if narrow and sent:
                         for turn in range(P):
                             share = own_first(board, turn, P, slot)
                             if take(board, share, phase):

@@ -2,7 +2,7 @@
 
 The kernels of :mod:`evref.kernels.loops` work on tiles, arrays of shape (nodes, width) whose rows hold the same node
 for `width` samples. Written with plain inner loops, LLVM keeps the running sum in memory or gives up on vectorising
-(short rows are unrolled first); written with the seven functions below the sum stays in registers at every width.
+(short rows are unrolled first); written with the functions below the sum stays in registers at every width.
 A prototype of the forward loop alone at N=50, width 112, float32, best of 15 runs and padding counted as work, made 90
 GF/s this way and 46 with the best plain loops; a whole call, with checks and packing, is nearer to 50.
 
@@ -54,6 +54,14 @@ def scale_add(a: Any, x: Any, y: Any) -> Any:
 def dot(x: Any, y: Any) -> Any:
     """sum_s x[s] y[s]; the order of the sum depends on the width alone"""
     return (x * y).sum(dtype=x.dtype)
+
+
+def rolled() -> None:
+    """Said in a loop over the entries of a row: it shall stay as it is.
+
+    LLVM would take eight entries at a time and the rest one by one. Rows are short, so that this is mostly rest, and
+    what counts is how many neighbours are asked for at once: the processor looks a few hundred instructions ahead.
+    """
 
 
 def turn(source: Any, first: int, stride: int, target: Any, start: int, step: int, size: int) -> None:
@@ -191,6 +199,18 @@ def _dot(typing: Any, x: Any, y: Any) -> Any:
         return builder.call(reduce, [ir.Constant(element, 0.0), total], fastmath=("reassoc",))
 
     return x.dtype(x, y), codegen
+
+
+@replaces(rolled)
+def _rolled(typing: Any) -> Any:
+    """No instruction; `convergent` forbids copies of the loop under conditions it does not have, a rest for example."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        call = builder.asm(ir.FunctionType(ir.VoidType(), []), "", "", [], True)
+        call.attributes.add("convergent")
+        return context.get_dummy_value()
+
+    return types.void(), codegen
 
 
 def _picked(builder: Any, a: Any, b: Any, lanes: list[int]) -> Any:
