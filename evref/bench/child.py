@@ -30,20 +30,17 @@ TOLERANCE = {"float32": 1e-4, "float64": 1e-10}  # relative to the largest entry
 class Library(NamedTuple):
     module: str
     needs: str | None = None  # what must be installed
-    only: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
 
-    def names(self, kind: str) -> list[str]:
-        names = import_module(f".{self.module}", __package__).NAMES.get(kind, ())
-        return [name for name in names if name not in self.without and (not self.only or name in self.only)]
+    def names(self, kind: str) -> tuple[str, ...]:
+        return import_module(f".{self.module}", __package__).NAMES.get(kind, ())
 
 
 LIBRARIES = {
     "machine": Library("machine"),
     "evref": Library("peers_evref"),
     "numpy": Library("peers_numpy"),
-    "torch": Library("peers_torch", "torch", without=("torch.compile",)),
-    "compile": Library("peers_torch", "torch", only=("torch.compile",)),
+    "torch": Library("peers_torch", "torch"),
+    "compile": Library("peers_torch_compile", "torch"),
     "jax": Library("peers_jax", "jax"),
     "pyg": Library("peers_pyg", "torch_geometric"),
 }

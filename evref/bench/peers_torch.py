@@ -13,11 +13,11 @@ from .cases import Contender, Problem, Results, Skipped
 from .clock import fastest
 from .peers_evref import named
 
-SHIFTING = ("torch dense", "torch CSR", "torch gather", "torch.compile")
+SHIFTING = ("torch dense", "torch CSR", "torch gather")
 CHECKED = True
 NAMES = {
-    "edge-variant": ("torch dense", "torch gather", "torch.sparse", "torch.compile", "authors' dense form"),
-    "training": ("torch dense", "torch gather", "torch.compile"),
+    "edge-variant": ("torch dense", "torch gather", "torch.sparse", "authors' dense form"),
+    "training": ("torch dense", "torch gather"),
     "polynomial": SHIFTING,
     "node-variant": SHIFTING,
 }
@@ -31,21 +31,10 @@ def prepare(threads: int) -> None:
 
 
 def contender(name: str, p: Problem) -> Contender:
-    """The contender of that name; torch.compile is the better of the compiled gather and dense forms."""
     dense = name in ("torch dense", "authors' dense form")
     if dense and not p.case.is_small:
         raise Skipped(f"dense {p.case.N}×{p.case.N} matrices")
-    if name != "torch.compile":
-        return autograd(p, FORMS[name](p), masked=name in MASKED)
-    forms = ["torch gather", "torch dense"] if p.case.is_small else ["torch gather"]
-    return min((compiled(p, form) for form in forms), key=lambda contender: fastest(contender.run))
-
-
-def compiled(p: Problem, form: str) -> Contender:
-    """Compiled by the first call, which is also the one that is checked: a training goes on from there."""
-    contender = autograd(p, torch.compile(FORMS[form](p), dynamic=False), form in MASKED)
-    answer = contender.result()
-    return Contender(contender.run, lambda: answer)
+    return autograd(p, FORMS[name](p), masked=name in MASKED)
 
 
 # ---- edge-variant ----------------------------------------------------------------------------------------------------

@@ -32,6 +32,21 @@ def test_peers_agree_with_the_reference(library, kind):
         assert child.difference(expected, module.contender(name, p).result(), "float64") is None, name
 
 
+@pytest.mark.parametrize("kind", cases.KINDS)
+@pytest.mark.filterwarnings("ignore")  # theirs
+def test_the_forms_of_torch_compile_agree_uncompiled(kind):
+    torch = pytest.importorskip("torch", exc_type=ImportError)
+    from evref.bench import peers_torch_compile as peer
+
+    p = cases.make_problem(TINY[kind], "float64")
+    with torch.compiler.set_stance("force_eager"):  # a compilation takes seconds
+        found = [peer.contender("torch.compile", p).result()]
+        if kind == "edge-variant":
+            found.append(peer.compiled(p, peer.lists(p), masked=False).result())
+    for answer in found:
+        assert child.difference(run.reference(p), answer, "float64") is None
+
+
 @pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize("kind", ["polynomial", "node-variant"])
 def test_every_layout_agrees_not_only_the_fastest(kind, dense):
