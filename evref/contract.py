@@ -33,6 +33,8 @@ from . import checks
 
 Parameters = dict[str, np.ndarray]
 
+_LATER: Any = {"invalid": "ignore"}  # what makes NumPy warn of inf * 0 will be an error with a name
+
 
 class Tape(NamedTuple):
     """What one forward pass leaves for its backward pass."""
@@ -58,6 +60,10 @@ class Module:
 
     name: ClassVar[str]
     graph: Any = None
+
+    # Large parameters in which nothing that is not finite can hide: multiplied with whatever the others hold it reaches
+    # the output and the gradient of x, and so does such a number in x or grad_y. Then it is enough to look at those.
+    _plain_to_see: tuple[str, ...] = ()
 
     # ---- shapes ----------------------------------------------------------------------------------------------------
     @property
@@ -118,9 +124,13 @@ class Module:
         raise TypeError(f"{type(self).__name__} has parameters but no _init_scale")
 
     def _checked_parameters(
-        self, params: Mapping[str, Any], argument: str = "params", check_finite: bool = True
+        self,
+        params: Mapping[str, Any],
+        argument: str = "params",
+        check_finite: bool = True,
+        unseen: tuple[str, ...] = (),
     ) -> Parameters:
-        """`params` as arrays of the right shapes, or an error that names the parameter."""
+        """`params` as arrays of the right shapes, or an error that names the parameter; `unseen` may hold anything."""
         if not isinstance(params, Mapping):
             raise TypeError(f"{argument} is {type(params).__name__}; expected a dict of named arrays")
         shapes = self.__dict__.get("_parameter_shapes")
@@ -136,10 +146,18 @@ class Module:
             array = checks.as_floating(label, params[name])
             if array.shape != shape:
                 raise ValueError(f"{label} has shape {array.shape}; expected {shape}")
-            if check_finite:
+            if check_finite and name not in unseen:
                 checks.require_finite(label, array)
             arrays[name] = array
         return arrays
+
+    def _require_seen(self, result: np.ndarray, params: Parameters, argument: str, signal: np.ndarray) -> None:
+        """The checks that `_plain_to_see` puts off, made from the result alone if that is finite."""
+        if result.size == 0 or not checks.is_finite(result):  # else: too large a product, perhaps
+            for name in self._plain_to_see:
+                if name in params:
+                    checks.require_finite(f"params[{name!r}]", params[name])
+            checks.require_finite(argument, signal)
 
     # ---- doors -----------------------------------------------------------------------------------------------------
     def _as_batch(self, argument: str, x: Any, check_finite: bool = True) -> np.ndarray:
@@ -180,11 +198,15 @@ class Module:
 
     def forward(self, params: Mapping[str, Any], x: Any, *, check_finite: bool = True) -> tuple[np.ndarray, Tape]:
         """Output and the tape for `backward`. The output comes in the kind of `x`."""
-        params = self._checked_parameters(params, check_finite=check_finite)
-        batch = self._as_batch("x", x, check_finite)
-        params, dtype = one_dtype(params, batch.dtype)
-        y, saved = self._forward(params, batch.astype(dtype, copy=False))
+        unseen = self._plain_to_see
+        params = self._checked_parameters(params, check_finite=check_finite, unseen=unseen)
+        batch = self._as_batch("x", x, check_finite and not unseen)
+        cast, dtype = one_dtype(params, batch.dtype)
+        with np.errstate(**_LATER if unseen else {}):
+            y, saved = self._forward(cast, batch.astype(dtype, copy=False))
         x_shape = np.shape(x)
+        if check_finite and unseen:
+            self._require_seen(y, params, "x", batch.reshape(x_shape))
         y_shape = self._out_shape_for(x_shape, y)
         return y.reshape(y_shape), Tape(self.signature, saved, x_shape, y_shape, dtype, batch.dtype)
 
@@ -196,17 +218,22 @@ class Module:
             raise TypeError(f"tape is {type(tape).__name__}; expected the tape that forward returned")
         if tape.signature != self.signature:
             raise ValueError(f"tape was written by {tape.signature}; this is {self.signature}")
-        params = self._checked_parameters(params, check_finite=check_finite)
+        unseen = self._plain_to_see
+        params = self._checked_parameters(params, check_finite=check_finite, unseen=unseen)
         grad_y = checks.as_floating("grad_y", grad_y)
         if grad_y.shape != tape.y_shape:
             raise ValueError(f"grad_y has shape {grad_y.shape}; the output it belongs to has shape {tape.y_shape}")
-        if check_finite:
+        if check_finite and not unseen:
             checks.require_finite("grad_y", grad_y)
+        batch = grad_y
         if self.in_shape is not None and len(tape.x_shape) < len(self.in_shape) + 1:
             out_shape = self.out_shape
-            grad_y = grad_y.reshape(1, *(grad_y.shape if out_shape is None else out_shape))
+            batch = grad_y.reshape(1, *(grad_y.shape if out_shape is None else out_shape))
         cast, _ = one_dtype(params, tape.dtype)
-        grads, grad_x = self._backward(cast, tape.saved, grad_y.astype(tape.dtype, copy=False))
+        with np.errstate(**_LATER if unseen else {}):
+            grads, grad_x = self._backward(cast, tape.saved, batch.astype(tape.dtype, copy=False))
+        if check_finite and unseen:
+            self._require_seen(grad_x, params, "grad_y", grad_y)
         grads = {name: grads[name].astype(params[name].dtype, copy=False) for name in params}
         return grads, grad_x.reshape(tape.x_shape).astype(tape.x_dtype, copy=False)
 

@@ -87,6 +87,8 @@ class EdgeVariant(Filter):
 
     name = "edge_variant"
 
+    _plain_to_see = ("phi", "phi0")  # products only, and every node is its own neighbour
+
     def __init__(
         self,
         graph: Graph,

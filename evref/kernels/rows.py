@@ -113,7 +113,7 @@ def adjoint_rows(indptr, indices, phi, lam, w, out, grad_phi, fresh, zero, lo, h
 
 @register_jitable
 def send_rows(indptr, indices, phi, lam, out, zero, lo, hi):
-    """out += Phi^T lam alone. On large graphs states do not fit the caches side by side: one walk for each is faster."""
+    """out += Phi^T lam alone: on large graphs states do not fit the caches side by side, and two walks are faster."""
     for i in range(lo, hi):
         li = load(lam, i, zero)
         for p in range(indptr[i], indptr[i + 1]):

@@ -171,3 +171,48 @@ def test_init_scale_is_the_authors():
     limit = (2 * 5 * 50) ** -0.5
     for value in params.values():
         assert 0.9 * limit < np.abs(value).max() <= limit
+
+
+@each_zeroth
+@pytest.mark.parametrize("backend", ["numba", "numpy"])
+@pytest.mark.filterwarnings("error")
+def test_nothing_that_is_not_finite_hides(zeroth, backend):
+    """The doors look at y and grad_x alone; every entry must reach them, also where it meets a zero."""
+    graph = random_graph(0, 9)
+    filt = ev.EdgeVariant(graph, 3, 2, 2, zeroth=zeroth, bias=True)
+    rng = np.random.default_rng(0)
+    arrays = filt.init(0) | {"x": normal(1, 3, 2, 9), "grad_y": normal(2, 3, 2, 9)}
+    arrays = {name: np.where(rng.random(a.shape) < 0.5, 0, a) for name, a in arrays.items()}
+    names = list(filt.parameter_shapes())
+
+    def run(a, backward):
+        params = {name: a[name] for name in names}
+        if backward:
+            filt.backward(params, tape, a["grad_y"])
+        else:
+            filt.forward(params, a["x"])
+
+    with ev.use_backend(backend):
+        _, tape = filt.forward({name: arrays[name] for name in names}, arrays["x"])
+        for name, array in arrays.items():
+            for place in range(0, array.size, 5):
+                for bad in (np.nan, np.inf, -np.inf):
+                    changed = array.copy()
+                    changed.flat[place] = bad
+                    for backward in (False, True):
+                        if name == ("x" if backward else "grad_y"):
+                            continue
+                        with pytest.raises(ValueError, match=f"{name}.* has 1 value.*the first {bad} "):
+                            run({**arrays, name: changed}, backward)
+
+
+def test_an_empty_batch_hides_nothing_and_too_large_products_are_let_through():
+    graph = random_graph(0, 9)
+    filt = ev.EdgeVariant(graph, 2)
+    params = filt.init(0, np.float32)
+    params["phi"][0, 0, 0, 0] = np.nan
+    with pytest.raises(ValueError, match="phi"):
+        filt.forward(params, np.zeros((0, 1, 9), np.float32))
+    large = {"phi": np.full_like(params["phi"], 1e30)}
+    y, tape = filt.forward(large, np.full(9, 1e30, np.float32))
+    assert np.isinf(y).any() and np.isinf(filt.backward(large, tape, np.ones(9, np.float32))[1]).any()
