@@ -23,7 +23,7 @@ from numba.extending import register_jitable
 from . import jit, packing, rows, steps, vectors
 from . import together as team
 from .jit import compiled
-from .packing import pack_tile, unpack_tile
+from .packing import ask_to_read, ask_to_write, pack_tile, unpack_tile
 from .rows import (
     add_rows,
     adjoint_columns,
@@ -57,8 +57,9 @@ SOURCE = source_of(jit, packing, rows, steps, team, vectors)
 
 
 @register_jitable
-def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, scratch, zero, board, slot):
-    """y[t, f] = sum_g sum_k w^(k)_fg. Phases: pack (t, g); the filters of (t, f). scratch: two states and the sum.
+def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, totals, scratch, zero, board, slot):
+    """y[t, f] = sum_g sum_k w^(k)_fg. Phases: pack (t, g); the filters of (f, t), or of half the g; then, if those were
+    halves, their sums. scratch: two states and the sum. totals: sums of halves, or nothing.
 
     states[t, f, g] receives what the adjoint needs, w^(1)..w^(K-1) and, if there is a Phi^(0), before them w^(0),
     unless it is empty.
@@ -67,8 +68,8 @@ def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, scratch,
     T, _, N, _ = tiles.shape
     has0 = phi0.shape[0] > 0
     kept = states.shape[3] > 0
+    halves = max(1, totals.shape[2])
     mine = scratch[slot]
-    total = mine[2]
     packing_shares = min(SHARES, T * G)
     for turn in range(packing_shares):
         share = own_first(board, turn, packing_shares, slot)
@@ -76,28 +77,48 @@ def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, scratch,
             for task in range(share * T * G // packing_shares, (share + 1) * T * G // packing_shares):
                 pack_tile(x, task // G, task % G, tiles[task // G, task % G], 0, N)
             finished(board)
-    shares = min(SHARES, T * F)
+    tasks = T * F * halves
+    shares = min(SHARES, tasks)
     for turn in range(shares):
         share = own_first(board, turn, shares, slot)
         if take(board, share, 2):
             await_finished(board, packing_shares)
-            for task in range(share * T * F // shares, (share + 1) * T * F // shares):
-                t = task // F
-                f = task % F
+            for task in range(share * tasks // shares, (share + 1) * tasks // shares):
+                f = task // T // halves
+                half = task // T % halves
+                t = task % T
+                total = mine[2] if halves == 1 else totals[t, f, half]
+                first = half * G // halves
                 if K == 0 and not has0:
                     seed_rows(total, False, total, zero, 0, N)
-                for g in range(G):
+                for g in range(first, (half + 1) * G // halves):
+                    if g + 1 < G:
+                        ask_to_read(tiles[t, g + 1], 0, N)
                     w = tiles[t, g]
                     if has0:
                         w = states[t, f, g, 0] if kept else mine[0]
-                        scale_rows(phi0[f, g], tiles[t, g], w, total, g == 0, zero, 0, N)
+                        scale_rows(phi0[f, g], tiles[t, g], w, total, g == first, zero, 0, N)
                     for k in range(K):
                         out = states[t, f, g, k + has0] if kept and k + 1 < K else mine[(k + 1) % 2]
-                        fresh = g == 0 and k == 0 and not has0
+                        fresh = g == first and k == 0 and not has0
                         gather_rows(indptr, indices, phi[k, f, g], w, out, total, fresh, zero, k + 1 < K, 0, N)
                         w = out
-                unpack_tile(total, y, t, f, 0, N)
+                if halves == 1:
+                    unpack_tile(total, y, t, f, 0, N)
             finished(board)
+    if halves > 1:
+        sums = min(SHARES, T * F)
+        for turn in range(sums):
+            share = own_first(board, turn, sums, slot)
+            if take(board, share, 3):
+                await_finished(board, packing_shares + shares)
+                for task in range(share * T * F // sums, (share + 1) * T * F // sums):
+                    f = task // T
+                    t = task % T
+                    for half in range(1, halves):
+                        add_rows(totals[t, f, half], totals[t, f, 0], False, zero, 0, N)
+                    unpack_tile(totals[t, f, 0], y, t, f, 0, N)
+                finished(board)
 
 
 @register_jitable
@@ -105,7 +126,7 @@ def backward_recursions(
     indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi, grad_phi0,
     grad_tiles, grad_x, blocks, stretch, narrow, scratch, zero, board, slot,
 ):  # fmt: skip
-    """Adjoint of forward_recursions. Phases: pack (t, f); an input feature g and one of `blocks` blocks of output
+    """Adjoint of forward_recursions. Phases: pack (f, t); an input feature g and one of `blocks` blocks of output
     features; sum over the blocks and unpack (t, g), unless grad_x is empty because nobody asks for it.
 
     A task of the second phase owns grad_phi[:, its f, g] and grad_tiles[:, task]. scratch: two cotangents, then, where
@@ -123,7 +144,7 @@ def backward_recursions(
         share = own_first(board, turn, packing_shares, slot)
         if take(board, share, 1):
             for task in range(share * T * F // packing_shares, (share + 1) * T * F // packing_shares):
-                pack_tile(grad_y, task // F, task % F, lams[task // F, task % F], 0, N)
+                pack_tile(grad_y, task % T, task // T, lams[task % T, task // T], 0, N)
             finished(board)
     tasks = blocks * G
     shares = min(SHARES, tasks)
@@ -133,9 +154,14 @@ def backward_recursions(
             await_finished(board, packing_shares)
             for task in range(share * tasks // shares, (share + 1) * tasks // shares):
                 g = task % G
-                first_f = (task // G * F + blocks - 1) // blocks  # the larger block first: whoever is first has it
-                last_f = ((task // G + 1) * F + blocks - 1) // blocks
+                # Of two blocks the larger is the first for half the g, the second for the others: even work, and in the
+                # hands of the same thread as in the forward pass, which has the states in its cache.
+                more = blocks - 1 if g < G // 2 or G == 1 else 0
+                first_f = (task // G * F + more) // blocks
+                last_f = ((task // G + 1) * F + more) // blocks
                 for t in range(T):
+                    if wanted:
+                        ask_to_write(grad_tiles[t, task], 0, N)
                     for f in range(first_f, last_f):
                         if not kept:
                             if has0:
@@ -196,6 +222,7 @@ def backward_recursions(
                     t = task // G
                     g = task % G
                     for block in range(1, blocks):
+                        ask_to_read(grad_tiles[t, block * G + g], 0, N)
                         add_rows(grad_tiles[t, block * G + g], grad_tiles[t, g], False, zero, 0, N)
                     unpack_tile(grad_tiles[t, g], grad_x, t, g, 0, N)
                 finished(board)
@@ -253,9 +280,9 @@ def _build(width, source, jit):
     narrow = width <= NARROW
 
     @jit
-    def forward(indptr, indices, phi, phi0, x, tiles, states, y, scratch, board, n):
+    def forward(indptr, indices, phi, phi0, x, tiles, states, y, totals, scratch, board, n):
         zero = zeros(x, width, source)
-        arguments = (indptr, indices, phi, phi0, x, tiles, states, y, scratch, zero, board)
+        arguments = (indptr, indices, phi, phi0, x, tiles, states, y, totals, scratch, zero, board)
         together(forward_recursions, arguments, board, n)
 
     @jit

@@ -4,9 +4,29 @@ from __future__ import annotations
 
 from numba.extending import register_jitable
 
-from .vectors import turn
+from .vectors import ask_for, turn
 
 BLOCK = 8  # numbers on the side of a square that is turned in registers
+
+
+LINE = 64  # bytes
+ASKED = 2**15  # bytes: no more than the first cache holds
+
+
+@register_jitable
+def ask_to_write(tile, lo, hi):
+    """Rows that the thread of another core read last: fetched one by one as they are written, each is a long wait."""
+    width = tile.shape[1]
+    for place in range(lo * width, hi * width, LINE // tile.itemsize):
+        ask_for(tile, place, True)
+
+
+@register_jitable
+def ask_to_read(tile, lo, hi):
+    """Rows that the thread of another core wrote last."""
+    width = tile.shape[1]
+    for place in range(lo * width, hi * width, LINE // tile.itemsize):
+        ask_for(tile, place, False)
 
 
 @register_jitable
@@ -24,6 +44,7 @@ def pack_tile(x, t, g, tile, lo, hi):
     width = tile.shape[1]
     first = t * width
     full = min(width, B - first)
+    ask_to_write(tile, lo, min(hi, lo + ASKED // (width * tile.itemsize)))
     samples = full // BLOCK * BLOCK  # in whole blocks; numbers at the edges go one by one
     nodes = (hi - lo) // BLOCK * BLOCK
     turn_blocks(x, (first * G + g) * N + lo, G * N, tile, lo * width, width, samples, nodes)

@@ -56,6 +56,10 @@ def dot(x: Any, y: Any) -> Any:
     return (x * y).sum(dtype=x.dtype)
 
 
+def ask_for(array: Any, place: int, writing: bool) -> None:
+    """The cache line of array.flat[place] will be needed soon: no need to wait for it now, only to ask."""
+
+
 def rolled() -> None:
     """Said in a loop over the entries of a row: it shall stay as it is.
 
@@ -199,6 +203,25 @@ def _dot(typing: Any, x: Any, y: Any) -> Any:
         return builder.call(reduce, [ir.Constant(element, 0.0), total], fastmath=("reassoc",))
 
     return x.dtype(x, y), codegen
+
+
+@replaces(ask_for, prefer_literal=True)
+def _ask_for(typing: Any, array: Any, place: Any, writing: Any) -> Any:
+    if not isinstance(writing, types.BooleanLiteral):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = ir.IntType(8).as_pointer()
+        word = ir.IntType(32)
+        data = context.make_array(array)(context, builder, args[0]).data
+        prefetch = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), [pointer, word, word, word]), "llvm.prefetch.p0"
+        )
+        to_write, near, of_data = (ir.Constant(word, n) for n in (int(writing.literal_value), 3, 1))
+        builder.call(prefetch, [builder.bitcast(builder.gep(data, [args[1]]), pointer), to_write, near, of_data])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, writing), codegen
 
 
 @replaces(rolled)

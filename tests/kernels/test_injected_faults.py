@@ -18,7 +18,7 @@ import evref as ev
 from evref.kernels import compiled, loops, packing, reference, rows, steps
 
 GRAPH = random_graph(11, 6, directed=True, density=0.5)
-FILTERS = [ev.EdgeVariant(GRAPH, 3, 2, 2, zeroth=zeroth) for zeroth in ("none", "diagonal")]
+FILTERS = [ev.EdgeVariant(GRAPH, 3, 2, F, zeroth=zeroth) for F, zeroth in ((2, "none"), (2, "diagonal"), (5, "none"))]
 
 
 def edited(module: ModuleType, old: str, new: str) -> ModuleType:
@@ -89,17 +89,21 @@ LOOP_FAULTS = [
     (loops, "state overwritten", "else mine[(k + 1) % 2]", "else mine[k % 2]"),
     (loops, "kept state of another step", "states[t, f, g, k - 1 + has0] if k > 0", "states[t, f, g, 0] if k > 0"),
     (loops, "stretch begun too late", "// stretch * stretch + 1, k + 1)", "// stretch * stretch + 2, k + 1)"),
-    (loops, "sum never begun", "fresh = g == 0 and k == 0 and not has0", "fresh = False"),
-    (loops, "sum begun again", "fresh = g == 0 and k == 0 and not has0", "fresh = k == 0 and not has0"),
+    (loops, "sum never begun", "fresh = g == first and k == 0 and not has0", "fresh = False"),
+    (loops, "sum begun again", "fresh = g == first and k == 0 and not has0", "fresh = k == 0 and not has0"),
     (rows, "columns not seeded", "load(seed, i, zero) if seeded else zero", "zero"),
     (rows, "permutation forgotten", "q = transpose[p]", "q = p"),
     (loops, "wrong seed", "seeded = k > 0 or has0", "seeded = k > 0"),
     (loops, "cotangents share a buffer", "out = mine[k % 2]", "out = mine[0]"),
     (rows, "gradient of one tile only", "else grad_phi[q] + dot(li, wj)", "else dot(li, wj)"),
     (loops, "gradient of the last filter only", "f == first_f", "True"),
-    (loops, "features mixed up", "t = task // F\n", "t = task % T\n"),
+    (loops, "features mixed up", "f = task // T // halves", "f = task % F"),
+    (loops, "half of the features left out", "for half in range(1, halves):", "for half in range(2, halves):"),
+    (loops, "halves that overlap", "first = half * G // halves", "first = 0"),
+    (loops, "blocks that overlap", "+ 1) * F + more) // blocks", "+ 1) * F + blocks - 1) // blocks"),
     (loops, "last state kept out", "k + 1 < K, 0, N)", "k + 2 < K, 0, N)"),
     (loops, "filters left out of grad_x", "for block in range(1, blocks):", "for block in range(2, blocks):"),
+    (rows, "nothing sent", "store(out, indices[p], scale_add", "store(out, i, scale_add"),
     (steps, "second block left out", "for block in range(1, n_blocks):", "for block in range(2, n_blocks):"),
     (steps, "second block seeded", "seeded and share == 0", "seeded"),
     (steps, "steps not seeded", "seeded = k > 0 or has0", "seeded = False"),
@@ -116,12 +120,13 @@ def test_faults_in_the_loops_are_caught(monkeypatch, module, what, old, new):
     """Plain Python runs of the edited loops differ from the reference, or stop at an index."""
     broken = edited(module, old, new)
     if module is not loops:  # put its functions where the passes look for them
-        for name in vars(loops).keys() & vars(broken).keys():
-            if getattr(vars(broken)[name], "__module__", None) == broken.__name__:
-                monkeypatch.setattr(loops, name, vars(broken)[name])
+        for place in (loops, steps):
+            for name in vars(place).keys() & vars(broken).keys():
+                if getattr(vars(broken)[name], "__module__", None) == broken.__name__:
+                    monkeypatch.setattr(place, name, vars(broken)[name])
         broken = loops
     monkeypatch.setattr(loops, "kernels_for", broken.plain_kernels)
-    if module is steps:
+    if module is steps or what == "nothing sent":
         monkeypatch.setattr(compiled, "STEP_SIZE", 0)
     caught = 0
     for filt, (kept_bytes, block_bytes) in itertools.product(FILTERS, ((0, 0), (2**22, 2**22))):
