@@ -82,16 +82,18 @@ def ev_backward(
     grad_x = aligned_empty((B if input_gradient else 0, G, N), dtype)
     n = _useful_threads(2 * T * F * G * K * nnz * width)
     arguments = (*_support(graph), phi, phi0, tiles, states, grad_y)
+    stretch = max(1, K if K <= STRETCH else isqrt(K - 1) + 1)  # of K steps: their states are there at once
+    own = 0 if states.size else stretch + -(-K // stretch)
     if T == 0:
         grad_phi.fill(0)
         grad_phi0.fill(0)
     elif _by_steps(K, nnz, width):
         lams = workspace("lams", (F, N, width), dtype)
         row_blocks = _pieces(graph, "indptr", BLOCKS if kernels.narrow else 1)
-        scratch = workspace("scratch", (1 + len(row_blocks) + (0 if states.size else K), N, width), dtype)
+        scratch = workspace("scratch", (1 + len(row_blocks) + own, N, width), dtype)
         threads.call(
             kernels.backward_by_steps, n, *arguments, lams, grad_phi, grad_phi0, grad_x,
-            _pieces(graph, "indptr", PIECES), _pieces(graph, "column_indptr", PIECES), row_blocks, scratch,
+            _pieces(graph, "indptr", PIECES), _pieces(graph, "column_indptr", PIECES), row_blocks, stretch, scratch,
         )  # fmt: skip
     else:
         lams = workspace("lams", (T, F, N, width), dtype)
@@ -102,8 +104,6 @@ def ev_backward(
             blocks = 1
         n = min(n, blocks * G)
         grad_tiles = workspace("grad_tiles", (T, blocks * G, N, width), dtype)
-        stretch = max(1, K if K <= STRETCH else isqrt(K - 1) + 1)  # of K steps: their states are there at once
-        own = 0 if states.size else stretch + -(-K // stretch)
         scratch = workspace("scratch", (n, 2 + own, N, width), dtype)
         threads.call(
             kernels.backward, n, *arguments, lams, grad_phi, grad_phi0, grad_tiles, grad_x, blocks, stretch, scratch

@@ -311,11 +311,12 @@ def _build(width, source, jit):
     @jit
     def backward_by_steps(
         indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi,
-        grad_phi0, grad_x, pieces, column_pieces, blocks, scratch, board, n,
+        grad_phi0, grad_x, pieces, column_pieces, blocks, stretch, scratch, board, n,
     ):  # fmt: skip
         arguments = (
             indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi,
-            grad_phi0, grad_x, pieces, column_pieces, blocks, narrow, scratch, zeros(tiles, width, source), board,
+            grad_phi0, grad_x, pieces, column_pieces, blocks, stretch, narrow, scratch, zeros(tiles, width, source),
+            board,
         )  # fmt: skip
         together(backward_steps, arguments, board, n)
 

@@ -69,16 +69,28 @@ def forward_steps(indptr, indices, phi, phi0, x, tiles, states, y, pieces, scrat
 
 
 @register_jitable
+def gather_phase(indptr, indices, phi, w, out, pieces, zero, board, slot, phase, before):
+    """out = Phi w, for the states that the backward pass computes again"""
+    P = pieces.size - 1
+    for turn in range(P):
+        share = own_first(board, turn, P, slot)
+        if take(board, share, phase):
+            await_finished(board, before)
+            gather_rows_quiet(indptr, indices, phi, w, out, zero, pieces[share], pieces[share + 1])
+            finished(board)
+
+
+@register_jitable
 def backward_steps(
     indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi, grad_phi0,
-    grad_x, pieces, column_pieces, blocks, narrow, scratch, zero, board, slot,
+    grad_x, pieces, column_pieces, blocks, stretch, narrow, scratch, zero, board, slot,
 ):  # fmt: skip
     """Adjoint of forward_steps.
 
     Narrow rows send to their neighbours, so that two tasks would write the same sums: each block of rows has sums of
     its own, added afterwards. The blocks do not depend on the threads. Gradients of phi, whose phase follows without a
     wait, take a walk of their own. scratch: the gradient of x, two cotangents, the sums of all blocks but the first,
-    then states, if they were not kept.
+    then states, if they were not kept, stretch by stretch as in backward_recursions.
     """
     K, F, G, _ = phi.shape
     T, _, N, _ = tiles.shape
@@ -105,26 +117,56 @@ def backward_steps(
         for g in range(G):
             for f in range(F):
                 if not kept:
-                    for k in range(-has0, K - 1):
-                        w = tiles[t, g] if k == -has0 else own[k]
+                    w = tiles[t, g]
+                    if has0:
                         for turn in range(P):
                             share = own_first(board, turn, P, slot)
                             if take(board, share, phase):
                                 await_finished(board, before)
-                                lo = pieces[share]
-                                hi = pieces[share + 1]
-                                if k < 0:
-                                    scale_rows_quiet(phi0[f, g], w, own[0], zero, lo, hi)
-                                else:
-                                    gather_rows_quiet(indptr, indices, phi[k, f, g], w, own[k + 1], zero, lo, hi)
+                                scale_rows_quiet(phi0[f, g], w, own[0], zero, pieces[share], pieces[share + 1])
                                 finished(board)
                         phase += 1
                         before += P
+                        w = own[0]
+                    for k in range(1, (K - 1) // stretch * stretch + 1):
+                        out = scratch[1 + k % 2] if k % stretch else own[stretch - 1 + k // stretch]
+                        gather_phase(
+                            indptr, indices, phi[k - 1, f, g], w, out, pieces, zero, board, slot, phase, before
+                        )
+                        phase += 1
+                        before += P
+                        w = out
                 lam = lams[f]
                 for k in range(K - 1, -1, -1):
                     w = tiles[t, g]
-                    if k > 0 or has0:
-                        w = states[t, f, g, k - 1 + has0] if kept else own[k]
+                    if kept:
+                        w = states[t, f, g, k - 1 + has0] if k > 0 or has0 else w
+                    else:
+                        if k >= stretch:
+                            w = own[stretch - 1 + k // stretch]
+                        elif has0:
+                            w = own[0]
+                        if k == K - 1 or (k + 1) % stretch == 0:  # into the next stretch
+                            for j in range(k // stretch * stretch + 1, k + 1):
+                                again = own[j % stretch]
+                                gather_phase(
+                                    indptr,
+                                    indices,
+                                    phi[j - 1, f, g],
+                                    w,
+                                    again,
+                                    pieces,
+                                    zero,
+                                    board,
+                                    slot,
+                                    phase,
+                                    before,
+                                )
+                                phase += 1
+                                before += P
+                                w = again
+                        if k % stretch:
+                            w = own[k % stretch]
                     out = scratch[1 + k % 2]
                     seeded = k > 0 or has0
                     sent = wanted or seeded

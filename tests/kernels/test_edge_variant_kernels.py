@@ -130,7 +130,7 @@ def test_twins_agree_in_float32_at_every_width(B):
 
 @pytest.mark.parametrize("with0", [False, True])
 @pytest.mark.parametrize("B", [1, 7, 130])
-@pytest.mark.parametrize(("F", "G"), [(3, 1), (1, 3), (2, 2), (1, 1)])
+@pytest.mark.parametrize(("F", "G"), [(3, 1), (1, 3), (2, 2), (5, 2), (1, 1)])
 def test_every_way_to_share_the_work_gives_the_same_bits(monkeypatch, F, G, B, with0):
     """States kept or not; one, two or five threads: the same sums in the same order.
 
@@ -154,13 +154,15 @@ def test_every_way_to_share_the_work_gives_the_same_bits(monkeypatch, F, G, B, w
             close(ours, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("step_size", [0, 10**9])
 @pytest.mark.parametrize("with0", [False, True])
 @pytest.mark.parametrize("B", [3, 60])
 @pytest.mark.parametrize("K", [1, 2, 4, 5, 6, 9, 10])
-def test_long_recursions_come_back_in_stretches(monkeypatch, K, B, with0):
+def test_long_recursions_come_back_in_stretches(monkeypatch, K, B, with0, step_size):
     """Lengths that are, and are not, a whole number of stretches; the same bits as in one stretch."""
     graph = random_graph(5, 20, density=0.2)
     case = problem(2, graph, K, 2, 1, B, with0)
+    monkeypatch.setattr(compiled, "STEP_SIZE", step_size)
     monkeypatch.setattr(compiled, "KEPT_BYTES", 0)
     expected = all_results(compiled, graph, *case)
     monkeypatch.setattr(compiled, "STRETCH", 0)

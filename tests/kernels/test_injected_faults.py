@@ -107,7 +107,9 @@ LOOP_FAULTS = [
     (steps, "second block left out", "for block in range(1, n_blocks):", "for block in range(2, n_blocks):"),
     (steps, "second block seeded", "seeded and share == 0", "seeded"),
     (steps, "steps not seeded", "seeded = k > 0 or has0", "seeded = False"),
-    (steps, "state of another step", "else own[k]\n                    out", "else own[0]\n                    out"),
+    (steps, "state of another step", "w = own[k % stretch]", "w = own[0]"),
+    (steps, "steps of a stretch begun late", "// stretch * stretch + 1, k + 1)", "// stretch * stretch + 2, k + 1)"),
+    (steps, "stretch from another place", "w = own[stretch - 1 + k // stretch]", "w = own[0]"),
     (steps, "last state first", "fresh = g == 0 and k == -has0", "fresh = g == 0 and k == 0"),
     (steps, "gradient of x of one filter", "total, f == 0, zero", "total, True, zero"),
     (packing, "edges of blocks forgotten", "samples if i < lo + nodes else 0, full", "samples, full"),
@@ -132,6 +134,7 @@ def test_faults_in_the_loops_are_caught(monkeypatch, module, what, old, new):
     for filt, (kept_bytes, block_bytes) in itertools.product(FILTERS, ((0, 0), (2**22, 2**22))):
         monkeypatch.setattr(compiled, "KEPT_BYTES", kept_bytes)
         monkeypatch.setattr(compiled, "BLOCK_BYTES", block_bytes)
+        monkeypatch.setattr(compiled, "STRETCH", 0)
         params = lively(filt)
         for batch in (3, 4, 60):
             x, u = normal(1, batch, *filt.in_shape), normal(2, batch, *filt.out_shape)
