@@ -1,4 +1,9 @@
-"""What the machine can do: a matrix product, a copy of memory and a STREAM triad; and what machine it is."""
+"""What the machine can do: a matrix product, a copy of memory, a STREAM triad, and a word that goes from one core to
+another and back; and what machine it is.
+
+The last one tells how far apart the cores are. Virtual machines may be moved: the same two cores are 60 ns apart in one
+minute and 350 in the next, and so is what two threads gain at small sizes.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +19,11 @@ import numpy as np
 
 import evref as ev
 
-from .cases import KINDS, Contender, Problem
+from .cases import KINDS, Contender, Problem, Skipped
 
 CHECKED = False
-NAMES = dict.fromkeys(KINDS, ("GEMM", "copy", "triad"))
+NAMES = dict.fromkeys(KINDS, ("GEMM", "copy", "triad", "round trip"))
+ROUND_TRIPS = 10_000
 SIZE = 1024  # of the matrices
 LENGTH = 2**25  # float64 entries of a vector: 268 MB, beyond the caches
 LIBRARIES = ("numpy", "scipy", "numba", "torch", "jax", "torch_geometric")
@@ -36,12 +42,12 @@ def prepare(threads: int) -> None:
 
 
 def work(name: str) -> float:
-    """Flops of GEMM; bytes of copy (one read, one write) and triad (two reads, one write)."""
-    return {"GEMM": 2.0 * SIZE**3, "copy": 16.0 * LENGTH, "triad": 24.0 * LENGTH}[name]
+    """Flops of GEMM; bytes of copy (one read, one write) and triad (two reads, one write); round trips."""
+    return {"GEMM": 2.0 * SIZE**3, "copy": 16.0 * LENGTH, "triad": 24.0 * LENGTH, "round trip": ROUND_TRIPS}[name]
 
 
 def contender(name: str, p: Problem) -> Contender:
-    run = product(p.dtype) if name == "GEMM" else copy() if name == "copy" else triad()
+    run = product(p.dtype) if name == "GEMM" else {"copy": copy, "triad": triad, "round trip": round_trips}[name]()
     return Contender(run, dict)
 
 
@@ -67,6 +73,34 @@ def triad() -> Callable[[], Any]:
     a, b, c = vectors()
     kernel(a[:1], b[:1], c[:1])
     return in_threads(lambda part: kernel(a[part], b[part], c[part]))
+
+
+def round_trips() -> Callable[[], Any]:
+    """One thread makes a word odd, another makes it even."""
+    from numba import njit
+
+    from ..kernels.together import read, write
+
+    if _threads < 2:
+        raise Skipped("one thread")
+
+    @njit(nogil=True)
+    def bounce(board: Any, mine: int, trips: int) -> None:  # pragma: no cover - compiled
+        for trip in range(trips):
+            while read(board, 0) != 2 * trip + mine:
+                pass
+            write(board, 0, 2 * trip + mine + 1)
+
+    board, pool = np.zeros(1, np.int64), ThreadPoolExecutor(1)
+
+    def run() -> None:
+        board[0] = 0
+        other = pool.submit(bounce, board, 1, ROUND_TRIPS)
+        bounce(board, 0, ROUND_TRIPS)
+        other.result()
+
+    bounce(board, 0, 1)
+    return run
 
 
 def vectors() -> list[np.ndarray]:

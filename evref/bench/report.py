@@ -17,7 +17,8 @@ before anything is timed; compilation is off the clock. Times are medians (quart
 and of all threads, for us and for each peer. Ratios are peer time / our time.
 
 Rates: useful flops and compulsory traffic as written in `evref/bench/cases.py`; GEMM is NumPy's, the bandwidth the
-better of a copy and a STREAM triad, all measured in the same run on as many threads as our figure."""
+better of a copy and a STREAM triad, all measured in the same run on as many threads as our figure. How far cores are
+apart is the time in which a word goes from one to another and back, quartiles over the time of the line."""
 
 
 class Comparison(NamedTuple):
@@ -103,6 +104,9 @@ def rate_text(line: dict[str, Any]) -> str:
         parts.append(f"{figures['GB/s']:.2g} GB/s")
     if targets.BANDWIDTH in figures:
         parts[-1] += f", {figures[targets.BANDWIDTH]:.0%} of bandwidth"
+    if apart := line.get("round_trip", {}).get(best(line, "evref")[0]):
+        low, high = (round(1e9 * apart[key]) for key in ("low", "high"))
+        parts.append(f"cores {low}–{high} ns apart")
     return " · ".join(parts)
 
 

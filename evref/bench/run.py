@@ -103,7 +103,8 @@ class Bench:
         for (name, threads), values in samples.items():
             times.setdefault(name, {})[str(threads)] = summary(values)
         limits = {name: times.pop(name) for name in machine.NAMES[case.kind] if name in times}
-        skipped = {name: why for answer in answers for name, why in answer["skipped"].items() if name not in times}
+        timed = times.keys() | set(machine.NAMES[case.kind])
+        skipped = {name: why for answer in answers for name, why in answer["skipped"].items() if name not in timed}
         return {
             "case": case.name,
             "group": case.group,
@@ -118,6 +119,10 @@ class Bench:
             "limits": {  # flops or bytes a second
                 name: {n: machine.work(name) / t["best"] for n, t in settings.items()}
                 for name, settings in limits.items()
+            },
+            "round_trip": {  # seconds
+                n: {key: t[key] / machine.ROUND_TRIPS for key in ("low", "median", "high")}
+                for n, t in limits.get("round trip", {}).items()
             },
             "seconds": times,
             "skipped": skipped,

@@ -16,7 +16,7 @@ from . import threads
 from .compiled import _useful_threads, _writable
 from .jit import compiled
 from .layout import aligned_empty
-from .together import own_first, take, together
+from .together import claim, together
 
 Array = np.ndarray
 
@@ -118,8 +118,8 @@ def _adam_part(param, grad, m, v, new, rate, beta1, beta2, epsilon, step, shares
     size, root = number(rate / (1 - beta1**step)), number((1 - beta2**step) ** 0.5)
     least = number(epsilon)
     for turn in range(shares):
-        share = own_first(board, turn, shares, slot)
-        if take(board, share, 1):
+        share = claim(board, turn, shares, slot, 1)
+        if share >= 0:
             lo, hi = share * param.shape[1] // shares, (share + 1) * param.shape[1] // shares
             for row in range(param.shape[0]):
                 _adam_entries(

@@ -39,7 +39,7 @@ from .rows import (
     seed_rows,
 )
 from .steps import backward_steps, forward_steps
-from .together import SHARES, await_finished, finished, own_first, serve, take, together
+from .together import SHARES, await_finished, claim, finished, serve, together
 from .vectors import zeros
 
 
@@ -72,16 +72,16 @@ def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, totals, 
     mine = scratch[slot]
     packing_shares = min(SHARES, T * G)
     for turn in range(packing_shares):
-        share = own_first(board, turn, packing_shares, slot)
-        if take(board, share, 1):
+        share = claim(board, turn, packing_shares, slot, 1)
+        if share >= 0:
             for task in range(share * T * G // packing_shares, (share + 1) * T * G // packing_shares):
                 pack_tile(x, task // G, task % G, tiles[task // G, task % G], 0, N)
             finished(board)
     tasks = T * F * halves
     shares = min(SHARES, tasks)
     for turn in range(shares):
-        share = own_first(board, turn, shares, slot)
-        if take(board, share, 2):
+        share = claim(board, turn, shares, slot, 2)
+        if share >= 0:
             await_finished(board, packing_shares)
             for task in range(share * tasks // shares, (share + 1) * tasks // shares):
                 f = task // T // halves
@@ -109,8 +109,8 @@ def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, totals, 
     if halves > 1:
         sums = min(SHARES, T * F)
         for turn in range(sums):
-            share = own_first(board, turn, sums, slot)
-            if take(board, share, 3):
+            share = claim(board, turn, sums, slot, 3)
+            if share >= 0:
                 await_finished(board, packing_shares + shares)
                 for task in range(share * T * F // sums, (share + 1) * T * F // sums):
                     f = task // T
@@ -141,16 +141,16 @@ def backward_recursions(
     mine = scratch[slot]
     packing_shares = min(SHARES, T * F)
     for turn in range(packing_shares):
-        share = own_first(board, turn, packing_shares, slot)
-        if take(board, share, 1):
+        share = claim(board, turn, packing_shares, slot, 1)
+        if share >= 0:
             for task in range(share * T * F // packing_shares, (share + 1) * T * F // packing_shares):
                 pack_tile(grad_y, task % T, task // T, lams[task % T, task // T], 0, N)
             finished(board)
     tasks = blocks * G
     shares = min(SHARES, tasks)
     for turn in range(shares):
-        share = own_first(board, turn, shares, slot)
-        if take(board, share, 2):
+        share = claim(board, turn, shares, slot, 2)
+        if share >= 0:
             await_finished(board, packing_shares)
             for task in range(share * tasks // shares, (share + 1) * tasks // shares):
                 g = task % G
@@ -215,8 +215,8 @@ def backward_recursions(
         before = packing_shares + shares
         shares = min(SHARES, T * G)
         for turn in range(shares):
-            share = own_first(board, turn, shares, slot)
-            if take(board, share, 3):
+            share = claim(board, turn, shares, slot, 3)
+            if share >= 0:
                 await_finished(board, before)
                 for task in range(share * T * G // shares, (share + 1) * T * G // shares):
                     t = task // G
@@ -237,16 +237,16 @@ def tangent_recursions(indptr, indices, phi, phi0, x, tiles, dphi, dphi0, dx, dt
     total = mine[4]
     packing_shares = min(SHARES, T * G)
     for turn in range(packing_shares):
-        share = own_first(board, turn, packing_shares, slot)
-        if take(board, share, 1):
+        share = claim(board, turn, packing_shares, slot, 1)
+        if share >= 0:
             for task in range(share * T * G // packing_shares, (share + 1) * T * G // packing_shares):
                 pack_tile(x, task // G, task % G, tiles[task // G, task % G], 0, N)
                 pack_tile(dx, task // G, task % G, dtiles[task // G, task % G], 0, N)
             finished(board)
     shares = min(SHARES, T * F)
     for turn in range(shares):
-        share = own_first(board, turn, shares, slot)
-        if take(board, share, 2):
+        share = claim(board, turn, shares, slot, 2)
+        if share >= 0:
             await_finished(board, packing_shares)
             for task in range(share * T * F // shares, (share + 1) * T * F // shares):
                 t = task // F

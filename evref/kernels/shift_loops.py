@@ -22,7 +22,7 @@ from . import together as team
 from .blocks import column, line, load_block, outer_add, outer_zero, spread, store_block, sum_lanes
 from .jit import compiled
 from .packing import pack_tile, unpack_tile
-from .together import SHARES, await_finished, finished, own_first, take, together
+from .together import SHARES, await_finished, claim, finished, together
 from .vectors import load, rolled, scale_add, store, zeros
 
 NODES = 8  # whose inner products are taken together, while their rows are in the caches
@@ -180,8 +180,8 @@ def forward_part(
         rows = states[t].reshape(taps * G * N, width)
         for step in range(-1, taps - 1 if by_rows else 0):  # step -1 packs
             for turn in range(shares):
-                share = own_first(board, turn, shares, slot)
-                if take(board, share, phase):
+                share = claim(board, turn, shares, slot, phase)
+                if share >= 0:
                     await_finished(board, before)
                     g_lo = 0 if by_rows else share * G // shares
                     g_hi = G if by_rows else (share + 1) * G // shares
@@ -199,8 +199,8 @@ def forward_part(
             phase += 1
             before += shares
         for turn in range(P):
-            share = own_first(board, turn, P, slot)
-            if take(board, share, phase):
+            share = claim(board, turn, P, slot, phase)
+            if share >= 0:
                 await_finished(board, before)
                 mix_nodes(weights, copied, states[t, first:], y_tile, parts, wide, nodes[share], nodes[share + 1])
                 for f in range(F):
@@ -232,8 +232,8 @@ def backward_part(
     before = 0
     for t in range(T):
         for turn in range(P):
-            share = own_first(board, turn, P, slot)
-            if take(board, share, phase):
+            share = claim(board, turn, P, slot, phase)
+            if share >= 0:
                 await_finished(board, before)  # the last tile's v is in use until then
                 for f in range(F):
                     pack_tile(grad_y, t, f, v[f], nodes[share], nodes[share + 1])
@@ -241,8 +241,8 @@ def backward_part(
         phase += 1
         before += P
         for turn in range(piece_shares):
-            share = own_first(board, turn, piece_shares, slot)
-            if take(board, share, phase):
+            share = claim(board, turn, piece_shares, slot, phase)
+            if share >= 0:
                 await_finished(board, before)
                 product_pieces(
                     order, pieces, states[t, first:], rows, totals[slot], partial, parts, wide,
@@ -254,8 +254,8 @@ def backward_part(
         if not by_rows:
             u = us[slot]
             for turn in range(feature_shares):
-                share = own_first(board, turn, feature_shares, slot)
-                if take(board, share, phase):
+                share = claim(board, turn, feature_shares, slot, phase)
+                if share >= 0:
                     await_finished(board, before)
                     for g in range(share * G // feature_shares, (share + 1) * G // feature_shares):
                         for r in range(first * N):
@@ -274,8 +274,8 @@ def backward_part(
             for g in range(G):
                 for step in range(-1, taps):  # step -1 mixes, the last one unpacks
                     for turn in range(P):
-                        share = own_first(board, turn, P, slot)
-                        if take(board, share, phase):
+                        share = claim(board, turn, P, slot, phase)
+                        if share >= 0:
                             await_finished(board, before)
                             lo = nodes[share]
                             hi = nodes[share + 1]

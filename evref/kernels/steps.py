@@ -17,7 +17,7 @@ from .rows import (
     seed_rows,
     send_rows,
 )
-from .together import await_finished, finished, own_first, take
+from .together import await_finished, claim, finished
 
 
 @register_jitable
@@ -32,8 +32,8 @@ def forward_steps(indptr, indices, phi, phi0, x, tiles, states, y, pieces, scrat
     phase = 1
     for t in range(T):
         for turn in range(P):
-            share = own_first(board, turn, P, slot)
-            if take(board, share, phase):
+            share = claim(board, turn, P, slot, phase)
+            if share >= 0:
                 for g in range(G):
                     pack_tile(x, t, g, tiles[t, g], pieces[share], pieces[share + 1])
                 finished(board)
@@ -45,8 +45,8 @@ def forward_steps(indptr, indices, phi, phi0, x, tiles, states, y, pieces, scrat
                     out = states[t, f, g, k + has0] if kept and k + 1 < K else scratch[(k + 1) % 2]
                     fresh = g == 0 and k == -has0
                     for turn in range(P):
-                        share = own_first(board, turn, P, slot)
-                        if take(board, share, phase):
+                        share = claim(board, turn, P, slot, phase)
+                        if share >= 0:
                             await_finished(board, (phase - 1) * P)
                             lo = pieces[share]
                             hi = pieces[share + 1]
@@ -60,8 +60,8 @@ def forward_steps(indptr, indices, phi, phi0, x, tiles, states, y, pieces, scrat
                     phase += 1
                     w = out
             for turn in range(P):
-                share = own_first(board, turn, P, slot)
-                if take(board, share, phase):
+                share = claim(board, turn, P, slot, phase)
+                if share >= 0:
                     await_finished(board, (phase - 1) * P)
                     unpack_tile(total, y, t, f, pieces[share], pieces[share + 1])
                     finished(board)
@@ -73,8 +73,8 @@ def gather_phase(indptr, indices, phi, w, out, pieces, zero, board, slot, phase,
     """out = Phi w, for the states that the backward pass computes again"""
     P = pieces.size - 1
     for turn in range(P):
-        share = own_first(board, turn, P, slot)
-        if take(board, share, phase):
+        share = claim(board, turn, P, slot, phase)
+        if share >= 0:
             await_finished(board, before)
             gather_rows_quiet(indptr, indices, phi, w, out, zero, pieces[share], pieces[share + 1])
             finished(board)
@@ -106,8 +106,8 @@ def backward_steps(
     before = 0  # shares of earlier phases
     for t in range(T):
         for turn in range(P):
-            share = own_first(board, turn, P, slot)
-            if take(board, share, phase):
+            share = claim(board, turn, P, slot, phase)
+            if share >= 0:
                 await_finished(board, before)  # the last tile's cotangents are in use until then
                 for f in range(F):
                     pack_tile(grad_y, t, f, lams[f], pieces[share], pieces[share + 1])
@@ -120,8 +120,8 @@ def backward_steps(
                     w = tiles[t, g]
                     if has0:
                         for turn in range(P):
-                            share = own_first(board, turn, P, slot)
-                            if take(board, share, phase):
+                            share = claim(board, turn, P, slot, phase)
+                            if share >= 0:
                                 await_finished(board, before)
                                 scale_rows_quiet(phi0[f, g], w, own[0], zero, pieces[share], pieces[share + 1])
                                 finished(board)
@@ -172,8 +172,8 @@ def backward_steps(
                     sent = wanted or seeded
                     if narrow and sent:
                         for turn in range(n_blocks):
-                            share = own_first(board, turn, n_blocks, slot)
-                            if take(board, share, phase):
+                            share = claim(board, turn, n_blocks, slot, phase)
+                            if share >= 0:
                                 await_finished(board, before)
                                 mine = out if share == 0 else sums[share - 1]
                                 seed_rows(lams[f], seeded and share == 0, mine, zero, 0, N)
@@ -183,8 +183,8 @@ def backward_steps(
                                 finished(board)
                         phase += 1
                     for turn in range(P):
-                        share = own_first(board, turn, P, slot)
-                        if take(board, share, phase):
+                        share = claim(board, turn, P, slot, phase)
+                        if share >= 0:
                             await_finished(board, before)
                             if narrow or not sent:
                                 outer_rows(
@@ -201,8 +201,8 @@ def backward_steps(
                     before += P + (n_blocks if narrow and sent else 0)
                     if narrow and sent:
                         for turn in range(P):
-                            share = own_first(board, turn, P, slot)
-                            if take(board, share, phase):
+                            share = claim(board, turn, P, slot, phase)
+                            if share >= 0:
                                 await_finished(board, before)
                                 for block in range(1, n_blocks):
                                     add_rows(sums[block - 1], out, False, zero, pieces[share], pieces[share + 1])
@@ -211,8 +211,8 @@ def backward_steps(
                         before += P
                     lam = out
                 for turn in range(P):
-                    share = own_first(board, turn, P, slot)
-                    if take(board, share, phase):
+                    share = claim(board, turn, P, slot, phase)
+                    if share >= 0:
                         await_finished(board, before)
                         lo = pieces[share]
                         hi = pieces[share + 1]

@@ -10,8 +10,8 @@ A job is a function `part(*arguments, slot)` that every thread runs. Its work co
 before it; a phase is cut into shares, and a thread tries all of them, its own first:
 
     for turn in range(shares):
-        share = own_first(board, turn, shares, slot)
-        if take(board, share, phase):
+        share = claim(board, turn, shares, slot, phase)
+        if share >= 0:
             await_finished(board, before)          # all shares of earlier phases
             ... the work of this share ...
             finished(board)
@@ -50,6 +50,7 @@ SHARES = 64  # of a phase, at the most
 BOARD_WORDS = TAKEN + SHARES
 
 SPINS = 1024  # looks at a word before the core is offered to somebody else
+LEFT = 1024  # looks, some 20 µs, for which a share is left to the thread it belongs to
 
 
 def new_board() -> np.ndarray:
@@ -92,20 +93,24 @@ def exchange(board: Any, place: int, old: int, new: int) -> bool:
 
 # ---- what parts of a job say -----------------------------------------------------------------------------------------
 @register_jitable
-def own_first(board, turn, shares, slot):
-    """The share to try at the turn-th turn: even slots go up from where their part begins, odd ones down from the end
-    of theirs, so that two neighbours meet in the same middle in every phase."""
+def claim(board, turn, shares, slot, phase):
+    """The share for this turn if it is now this thread's, else -1; phases are numbered from 1, rising.
+
+    Even slots go up from where their part begins, odd ones down from the end of theirs, so that two neighbours meet in
+    the same middle in every phase. A share of somebody else who is at work is left to him for a moment: what belongs to
+    it may be in his cache, and to move that takes longer than the work where cores are far apart.
+    """
     n = read(board, THREADS)
-    if slot % 2 == 0:
-        return (slot * shares // n + turn) % shares
-    return ((slot + 1) * shares // n - 1 - turn) % shares
-
-
-@register_jitable
-def take(board, share, phase):
-    """Whether the share is now this thread's; phases are numbered from 1, rising."""
-    before = read(board, TAKEN + share)
-    return before < phase and exchange(board, TAKEN + share, before, phase)
+    first, last = (slot * shares + n - 1) // n, ((slot + 1) * shares + n - 1) // n
+    share = ((first + turn) if slot % 2 == 0 else (last - 1 - turn)) % shares
+    place = TAKEN + share
+    if turn >= last - first:
+        looks = 0
+        while looks < LEFT and read(board, place) < phase and read(board, INSIDE) > 0:
+            looks += 1
+            rest()
+    before = read(board, place)
+    return share if before < phase and exchange(board, place, before, phase) else -1
 
 
 @register_jitable(inline="always")

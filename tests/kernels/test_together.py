@@ -14,7 +14,7 @@ import evref as ev
 from evref.kernels import compiled as kernels_compiled
 from evref.kernels import threads, together
 from evref.kernels.jit import compiled
-from evref.kernels.together import await_finished, finished, own_first, take
+from evref.kernels.together import await_finished, claim, finished
 
 SHARES = 12
 
@@ -24,8 +24,8 @@ def count(done, who, phases, board, slot):
     """Each phase adds one to every share, after all shares of the phase before; `who` remembers the slots."""
     for phase in range(1, phases + 1):
         for turn in range(SHARES):
-            share = own_first(board, turn, SHARES, slot)
-            if take(board, share, phase):
+            share = claim(board, turn, SHARES, slot, phase)
+            if share >= 0:
                 await_finished(board, (phase - 1) * SHARES)
                 for other in range(SHARES):  # all of the last phase is there, whoever did it
                     if done[other] < phase - 1:
@@ -67,23 +67,42 @@ def test_plain_python_does_the_same():
     assert set(who) == {0}
 
 
-def test_own_shares_come_first_and_all_are_tried():
-    board = together.new_board()
-    board[together.THREADS] = 3
-    for slot in range(3):
-        order = [own_first(board, turn, SHARES, slot) for turn in range(SHARES)]
-        assert sorted(order[:4]) == list(range(4 * slot, 4 * slot + 4))
-        assert sorted(order) == list(range(SHARES))
-        assert order[0] == (4 * slot if slot % 2 == 0 else 4 * slot + 3)  # neighbours meet
+@pytest.mark.parametrize(("shares", "n"), [(12, 3), (5, 2), (1, 2), (2, 5)])
+def test_own_shares_come_first_and_all_are_tried(shares, n):
+    parts = []
+    for slot in range(n):
+        board = together.new_board()
+        board[together.THREADS] = n
+        order = [claim(board, turn, shares, slot, 1) for turn in range(shares)]
+        assert sorted(order) == list(range(shares))
+        own = order[: -(-(slot + 1) * shares // n) - -(-slot * shares // n)]
+        assert own == sorted(own, reverse=slot % 2 == 1)  # neighbours meet
+        parts += own
+    assert sorted(parts) == list(range(shares))  # everything belongs to somebody, a single share to the caller
 
 
-def test_a_share_is_taken_once_in_a_phase_and_never_in_an_earlier_one():
+def test_a_share_is_claimed_once_in_a_phase_and_never_in_an_earlier_one():
     board = together.new_board()
-    assert take(board, 5, 1)
-    assert not take(board, 5, 1)
-    assert take(board, 5, 3)
-    assert not take(board, 5, 2)
-    assert take(board, 4, 1)
+    board[together.THREADS] = 1
+
+    def fifth(phase):
+        return claim(board, 5, SHARES, 0, phase)
+
+    assert [fifth(1), fifth(1), fifth(3), fifth(2)] == [5, -1, 5, -1]
+    assert claim(board, 4, SHARES, 0, 1) == 4
+
+
+def test_a_share_of_somebody_at_work_is_left_to_him_but_not_for_ever(monkeypatch):
+    """One who is not inside is not waited for."""
+    board = together.new_board()
+    board[together.THREADS] = 2
+    looks = []
+    monkeypatch.setattr(together, "rest", lambda: looks.append(1))
+    assert claim(board, 6, SHARES, 0, 1) == 6 and not looks  # the first of the other's shares
+    board[together.INSIDE] = 1
+    assert claim(board, 0, SHARES, 0, 1) == 0 and not looks
+    assert claim(board, 7, SHARES, 0, 1) == 7 and len(looks) == together.LEFT
+    assert claim(board, 7, SHARES, 0, 1) == -1 and len(looks) == together.LEFT  # taken: no wait
 
 
 def test_helpers_sleep_and_wake():
@@ -123,8 +142,8 @@ def breaks(values, board, slot):
     """Whoever takes share 3 falls; the second phase would wait for it for ever."""
     for phase in range(1, 3):
         for turn in range(SHARES):
-            share = own_first(board, turn, SHARES, slot)
-            if take(board, share, phase):
+            share = claim(board, turn, SHARES, slot, phase)
+            if share >= 0:
                 await_finished(board, (phase - 1) * SHARES)
                 if share == 3:
                     raise ValueError("in a part")
