@@ -263,6 +263,31 @@ def test_permuted(W, random):
     assert permuted.permuted(np.argsort(order)) == graph
 
 
+@settings(deadline=None)
+@given(matrices())
+def test_local_order_is_a_permutation(W):
+    order = Graph(W).local_order()
+    assert sorted(order.tolist()) == list(range(len(W)))
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_local_order_finds_a_hidden_band(directed):
+    """A ring in which everyone hears two on each side, and weights of both signs that must not cancel."""
+    N = 60
+    source = np.repeat(np.arange(N), 4)
+    target = (source + np.tile([-2, -1, 1, 2], N)) % N
+    weight = np.where(target > source, 1.0, 0.0 if directed else -1.0)
+    ring = Graph(sparse.csr_array((weight, (target, source)), shape=(N, N)))
+    shuffled = ring.permuted(np.random.default_rng(0).permutation(N))
+
+    def band(graph):
+        entries = graph.S.tocoo()
+        return np.abs(entries.row - entries.col).max()
+
+    assert band(shuffled) > 40
+    assert band(shuffled.permuted(shuffled.local_order())) <= 8
+
+
 @pytest.mark.parametrize("order", [[0, 1, 2], [0, 1, 2, 2], [0, 1, 2, 4], [0, 1, 2, -1], [0.0, 1.0, 2.0, 3.0]])
 def test_permuted_takes_a_permutation(order):
     with pytest.raises((ValueError, TypeError), match="order"):
