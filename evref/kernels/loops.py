@@ -39,7 +39,7 @@ from .rows import (
     seed_rows,
 )
 from .steps import backward_steps, forward_steps
-from .together import SHARES, await_finished, claim, finished, serve, together
+from .together import LEFT, SHARES, await_finished, claim, finished, serve, together
 from .vectors import zeros
 
 
@@ -80,7 +80,7 @@ def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, totals, 
     tasks = T * F * halves
     shares = min(SHARES, tasks)
     for turn in range(shares):
-        share = claim(board, turn, shares, slot, 2)
+        share = claim(board, turn, shares, slot, 2, LEFT)  # its states are in its cache
         if share >= 0:
             await_finished(board, packing_shares)
             for task in range(share * tasks // shares, (share + 1) * tasks // shares):
@@ -149,7 +149,7 @@ def backward_recursions(
     tasks = blocks * G
     shares = min(SHARES, tasks)
     for turn in range(shares):
-        share = claim(board, turn, shares, slot, 2)
+        share = claim(board, turn, shares, slot, 2, LEFT)  # its states are in its cache
         if share >= 0:
             await_finished(board, packing_shares)
             for task in range(share * tasks // shares, (share + 1) * tasks // shares):

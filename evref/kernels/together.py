@@ -50,7 +50,7 @@ SHARES = 64  # of a phase, at the most
 BOARD_WORDS = TAKEN + SHARES
 
 SPINS = 1024  # looks at a word before the core is offered to somebody else
-LEFT = 1024  # looks, some 20 µs, for which a share is left to the thread it belongs to
+LEFT = 1024  # looks, some 20 µs: enough for a thread that is a little behind
 
 
 def new_board() -> np.ndarray:
@@ -93,12 +93,12 @@ def exchange(board: Any, place: int, old: int, new: int) -> bool:
 
 # ---- what parts of a job say -----------------------------------------------------------------------------------------
 @register_jitable
-def claim(board, turn, shares, slot, phase):
+def claim(board, turn, shares, slot, phase, left=0):
     """The share for this turn if it is now this thread's, else -1; phases are numbered from 1, rising.
 
     Even slots go up from where their part begins, odd ones down from the end of theirs, so that two neighbours meet in
-    the same middle in every phase. A share of somebody else who is at work is left to him for a moment: what belongs to
-    it may be in his cache, and to move that takes longer than the work where cores are far apart.
+    the same middle in every phase. A share of another thread that is at work is left to it for `left` looks: if much
+    that belongs to it is in that thread's cache, to move this takes longer than the work where cores are far apart.
     """
     n = read(board, THREADS)
     first, last = (slot * shares + n - 1) // n, ((slot + 1) * shares + n - 1) // n
@@ -106,7 +106,7 @@ def claim(board, turn, shares, slot, phase):
     place = TAKEN + share
     if turn >= last - first:
         looks = 0
-        while looks < LEFT and read(board, place) < phase and read(board, INSIDE) > 0:
+        while looks < left and read(board, place) < phase and read(board, INSIDE) > 0:
             looks += 1
             rest()
     before = read(board, place)

@@ -98,11 +98,12 @@ def test_a_share_of_somebody_at_work_is_left_to_him_but_not_for_ever(monkeypatch
     board[together.THREADS] = 2
     looks = []
     monkeypatch.setattr(together, "rest", lambda: looks.append(1))
-    assert claim(board, 6, SHARES, 0, 1) == 6 and not looks  # the first of the other's shares
+    assert claim(board, 6, SHARES, 0, 1, 9) == 6 and not looks  # the first of the other's shares
     board[together.INSIDE] = 1
-    assert claim(board, 0, SHARES, 0, 1) == 0 and not looks
-    assert claim(board, 7, SHARES, 0, 1) == 7 and len(looks) == together.LEFT
-    assert claim(board, 7, SHARES, 0, 1) == -1 and len(looks) == together.LEFT  # taken: no wait
+    assert claim(board, 0, SHARES, 0, 1, 9) == 0 and not looks
+    assert claim(board, 7, SHARES, 0, 1, 9) == 7 and len(looks) == 9
+    assert claim(board, 7, SHARES, 0, 1, 9) == -1 and len(looks) == 9  # taken: no wait
+    assert claim(board, 8, SHARES, 0, 1) == 8 and len(looks) == 9
 
 
 def test_helpers_sleep_and_wake():
