@@ -29,7 +29,7 @@ def test_bench_of_a_tiny_case(capsys, tmp_path):
     assert {"evref", "numpy dense", "scipy CSR"} == line["seconds"].keys()
     assert {"GEMM", "copy", "triad"} == line["limits"].keys() - {"round trip"}
     for times in line["round_trip"].values():  # with two cores and more: from tens of nanoseconds on
-        assert 1e-9 < times["low"] <= times["median"] <= times["high"] < 1e-3
+        assert 1e-9 < times["low"] <= times["median"] <= times["high"]
     assert all(file.stat().st_size for file in files)
 
 

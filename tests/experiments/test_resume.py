@@ -29,15 +29,7 @@ CALL = [
 
 def start(folder, jobs):
     command = [sys.executable, "-m", "evref", *CALL, "--jobs", str(jobs), "--out", str(folder)]
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        # who starts the tests in a shell's background has them, and all they start, ignore Ctrl-C
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
 def wait_for(folder, lines, process):
