@@ -30,6 +30,11 @@ def complex_allowed() -> Iterator[None]:
         _complex_allowed.reset(token)
 
 
+def is_floating(value: Any) -> bool:
+    """Whether `as_floating` would hand out `value` itself."""
+    return type(value) is np.ndarray and value.dtype in FLOATING and value.dtype.isnative
+
+
 def as_floating(name: str, value: Any) -> np.ndarray:
     """`value` as an array of float32 or float64; integers and bools become float64, anything else is a TypeError.
 

@@ -33,9 +33,6 @@ from . import checks
 
 Parameters = dict[str, np.ndarray]
 
-_LATER: Any = {"invalid": "ignore"}  # what makes NumPy warn of inf * 0 will be an error with a name
-
-
 class Tape(NamedTuple):
     """What one forward pass leaves for its backward pass."""
 
@@ -142,12 +139,13 @@ class Module:
             )
         arrays = {}
         for name, shape in shapes.items():
-            label = f"{argument}[{name!r}]"
-            array = checks.as_floating(label, params[name])
+            array = params[name]
+            if not checks.is_floating(array):
+                array = checks.as_floating(f"{argument}[{name!r}]", array)
             if array.shape != shape:
-                raise ValueError(f"{label} has shape {array.shape}; expected {shape}")
-            if check_finite and name not in unseen:
-                checks.require_finite(label, array)
+                raise ValueError(f"{argument}[{name!r}] has shape {array.shape}; expected {shape}")
+            if check_finite and name not in unseen and not checks.is_finite(array):
+                checks.require_finite(f"{argument}[{name!r}]", array)
             arrays[name] = array
         return arrays
 
@@ -202,8 +200,7 @@ class Module:
         params = self._checked_parameters(params, check_finite=check_finite, unseen=unseen)
         batch = self._as_batch("x", x, check_finite and not unseen)
         cast, dtype = one_dtype(params, batch.dtype)
-        with np.errstate(**_LATER if unseen else {}):
-            y, saved = self._forward(cast, batch.astype(dtype, copy=False))
+        y, saved = self._forward(cast, batch.astype(dtype, copy=False))
         x_shape = np.shape(x)
         if check_finite and unseen:
             self._require_seen(y, params, "x", batch.reshape(x_shape))
@@ -230,8 +227,7 @@ class Module:
             out_shape = self.out_shape
             batch = grad_y.reshape(1, *(grad_y.shape if out_shape is None else out_shape))
         cast, _ = one_dtype(params, tape.dtype)
-        with np.errstate(**_LATER if unseen else {}):
-            grads, grad_x = self._backward(cast, tape.saved, batch.astype(tape.dtype, copy=False))
+        grads, grad_x = self._backward(cast, tape.saved, batch.astype(tape.dtype, copy=False))
         if check_finite and unseen:
             self._require_seen(grad_x, params, "grad_y", grad_y)
         grads = {name: grads[name].astype(params[name].dtype, copy=False) for name in params}

@@ -14,6 +14,7 @@ from typing import Any
 
 from . import checks, experiments
 from .experiments.experiment import Experiment
+from .kernels.threads import n_cores
 
 DESCRIPTION = """\
     Run an experiment of the paper and print its table beside the paper's figures.
@@ -82,7 +83,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
     from .experiments.records import Record, Results, Task
 
     experiment = _experiment(arguments)
-    jobs = runner.available_jobs() if arguments.jobs is None else checks.as_count("jobs", arguments.jobs, minimum=1)
+    jobs = n_cores() if arguments.jobs is None else checks.as_count("jobs", arguments.jobs, minimum=1)
     folder = Path(arguments.out or f"results/{experiment.name}{'-quick' if arguments.quick else ''}")
     with Results(folder / "results.jsonl", experiment) as results:
         wanted, todo = runner.tasks(experiment, results, arguments.runs)

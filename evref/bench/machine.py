@@ -2,13 +2,12 @@
 another and back; and what machine it is.
 
 The last one tells how far apart the cores are. Virtual machines may be moved: the same two cores are 60 ns apart in one
-minute and 350 in the next, and so is what two threads gain at small sizes.
+minute and 350 in the next, and what a second thread gains at small sizes goes with it.
 """
 
 from __future__ import annotations
 
 import datetime
-import os
 import platform
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import evref as ev
+from evref.kernels.threads import n_cores
 
 from .cases import KINDS, Contender, Problem, Skipped
 
@@ -30,10 +30,6 @@ LIBRARIES = ("numpy", "scipy", "numba", "torch", "jax", "torch_geometric")
 
 _threads = 1
 _vectors: list[np.ndarray] = []
-
-
-def n_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def prepare(threads: int) -> None:

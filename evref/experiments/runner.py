@@ -189,8 +189,3 @@ def _completed(
     finally:
         for future in flying:
             future.cancel()
-
-
-def available_jobs() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -32,6 +32,7 @@ KEPT_STEPS = 4  # times as much on large graphs, where reading at random costs m
 BLOCK_BYTES = 2**20  # gradients of x up to this size are held for blocks of output features, so that threads can share
 PIECES = 16  # of a step: several for each thread, so that nobody waits long for the last
 STRETCH = 16  # steps whose states are all computed again at once; of more steps, the square root of their number
+PAIR_BYTES = 2**17  # of a state from which on its rows are read for two filters at once: the first cache is smaller
 BLOCKS = 2  # of rows that send to their neighbours: each has a state of its own to add to
 
 
@@ -63,7 +64,10 @@ def ev_forward(graph: Graph, phi: Array, phi0: Array | None, x: Array) -> tuple[
         halves = 2 if T * F in (1, 3, 5, 7) and G > 1 and 2 * T * F * N * width * x.itemsize <= BLOCK_BYTES else 0
         n = max(1, min(n, T * F * max(halves, 1)))
         totals = workspace("totals", (T, F, halves, N, width), x.dtype)
-        threads.call(kernels.forward, n, *arguments, totals, workspace("scratch", (n, 3, N, width), x.dtype))
+        # In pairs only if all threads have several all the same; no sum changes its order by it.
+        pair = 1 if halves or states.size or T * F < 4 * n else _pair(phi0, N * width * x.itemsize)
+        scratch = workspace("scratch", (n, 3 * pair, N, width), x.dtype)
+        threads.call(kernels.forward, n, *arguments, totals, pair, scratch)
     return y, Saved(tiles, states, B)
 
 
@@ -104,10 +108,11 @@ def ev_backward(
             blocks = 1
         n = min(n, blocks * G)
         grad_tiles = workspace("grad_tiles", (T, blocks * G, N, width), dtype)
-        scratch = workspace("scratch", (n, 2 + own, N, width), dtype)
+        pair = _pair(phi0, N * width * dtype.itemsize) if own and 1 < K == stretch else 1
+        scratch = workspace("scratch", (n, 2 + own + pair - 1, N, width), dtype)
         threads.call(
-            kernels.backward, n, *arguments, lams, grad_phi, grad_phi0, grad_tiles, grad_x, blocks, stretch, scratch
-        )
+            kernels.backward, n, *arguments, lams, grad_phi, grad_phi0, grad_tiles, grad_x, blocks, stretch, pair, scratch
+        )  # fmt: skip
     return grad_phi, grad_phi0 if has0 else None, grad_x if input_gradient else None
 
 
@@ -167,6 +172,11 @@ def _saved_arrays(phi: Array, phi0: Array, batch: int, n_nodes: int) -> tuple[Ar
 def _useful_threads(work: int) -> int:
     """No more than a phase has shares: the board has no place for others."""
     return 1 if work < SERIAL_BELOW else min(threads.n_threads(), SHARES)
+
+
+def _pair(phi0: Array, state_bytes: int) -> int:
+    """Output features that take the first step of their recursions together: two where they start from the same x_g."""
+    return 2 if len(phi0) == 0 and state_bytes >= PAIR_BYTES else 1
 
 
 def _by_steps(K: int, nnz: int, width: int) -> bool:

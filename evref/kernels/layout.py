@@ -80,9 +80,11 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 class _Workspaces(threading.local):
     def __init__(self) -> None:
         self.blocks: dict[str, tuple[np.ndarray, int]] = {}  # with where their cache lines begin
+        self.arrays: dict[tuple, np.ndarray] = {}  # in the blocks, by what was asked for: a look instead of a new array
 
 
 _workspaces = _Workspaces()
+MANY = 256  # arrays
 
 
 def workspace(name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -90,22 +92,30 @@ def workspace(name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
     Never part of a result. Cheaper than `aligned_empty`, and the same cache lines every time.
     """
+    key = name, shape, dtype
+    array = _workspaces.arrays.get(key)
+    return _new_workspace(*key) if array is None else array
+
+
+def _new_workspace(name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     n_bytes = prod(shape) * dtype.itemsize
-    block, start = _workspaces.blocks.get(name, _NO_BLOCK)
-    if block.size < n_bytes + ALIGNMENT:
-        block, start = _fresh(n_bytes)
-        if n_bytes <= POOLED_BYTES:
-            _workspaces.blocks[name] = block, start
-    return np.ndarray(shape, dtype, block, start)
-
-
-_NO_BLOCK = np.empty(0, np.uint8), 0
+    if n_bytes > POOLED_BYTES:
+        return np.ndarray(shape, dtype, *_fresh(n_bytes))
+    blocks, arrays = _workspaces.blocks, _workspaces.arrays
+    too_small = name not in blocks or blocks[name][0].size < n_bytes + ALIGNMENT
+    if too_small:
+        blocks[name] = _fresh(n_bytes)
+    if too_small or len(arrays) >= MANY:
+        arrays.clear()  # among them those in the block that went
+    arrays[name, shape, dtype] = np.ndarray(shape, dtype, *blocks[name])
+    return arrays[name, shape, dtype]
 
 
 def release() -> None:
     """Give back what this thread keeps for the next call; what somebody holds stays his."""
     _pool.blocks, _pool.n_bytes = {}, 0
     _workspaces.blocks.clear()
+    _workspaces.arrays.clear()
 
 
 def empty_tiles(batch: int, features: int, nodes: int, dtype: np.dtype) -> np.ndarray:

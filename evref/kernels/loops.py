@@ -31,6 +31,8 @@ from .rows import (
     adjoint_scale_rows,
     gather_rows,
     gather_rows_quiet,
+    gather_rows_quiet_two,
+    gather_rows_two,
     gather_tangent_rows,
     outer_rows,
     scale_rows,
@@ -57,9 +59,10 @@ SOURCE = source_of(jit, packing, rows, steps, team, vectors)
 
 
 @register_jitable
-def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, totals, scratch, zero, board, slot):
+def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, totals, pair, scratch, zero, board, slot):
     """y[t, f] = sum_g sum_k w^(k)_fg. Phases: pack (t, g); the filters of (f, t), or of half the g; then, if those were
-    halves, their sums. scratch: two states and the sum. totals: sums of halves, or nothing.
+    halves, their sums. scratch: two states and the sum, for each of `pair` output features. totals: sums of halves, or
+    nothing. Two features at a time (only without Phi^(0), kept states and halves) share the first walk over x_g.
 
     states[t, f, g] receives what the adjoint needs, w^(1)..w^(K-1) and, if there is a Phi^(0), before them w^(0),
     unless it is empty.
@@ -77,34 +80,46 @@ def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, totals, 
             for task in range(share * T * G // packing_shares, (share + 1) * T * G // packing_shares):
                 pack_tile(x, task // G, task % G, tiles[task // G, task % G], 0, N)
             finished(board)
-    tasks = T * F * halves
+    tasks = T * ((F + pair - 1) // pair) * halves
     shares = min(SHARES, tasks)
     for turn in range(shares):
         share = claim(board, turn, shares, slot, 2, LEFT)  # its states are in its cache
         if share >= 0:
             await_finished(board, packing_shares)
             for task in range(share * tasks // shares, (share + 1) * tasks // shares):
-                f = task // T // halves
+                first_f = task // T // halves * pair
+                last_f = min(first_f + pair, F)
                 half = task // T % halves
                 t = task % T
-                total = mine[2] if halves == 1 else totals[t, f, half]
-                first = half * G // halves
-                if K == 0 and not has0:
-                    seed_rows(total, False, total, zero, 0, N)
-                for g in range(first, (half + 1) * G // halves):
+                first_g = half * G // halves
+                for g in range(first_g, (half + 1) * G // halves):
                     if g + 1 < G:
                         ask_to_read(tiles[t, g + 1], 0, N)
-                    w = tiles[t, g]
-                    if has0:
-                        w = states[t, f, g, 0] if kept else mine[0]
-                        scale_rows(phi0[f, g], tiles[t, g], w, total, g == first, zero, 0, N)
-                    for k in range(K):
-                        out = states[t, f, g, k + has0] if kept and k + 1 < K else mine[(k + 1) % 2]
-                        fresh = g == first and k == 0 and not has0
-                        gather_rows(indptr, indices, phi[k, f, g], w, out, total, fresh, zero, k + 1 < K, 0, N)
-                        w = out
-                if halves == 1:
-                    unpack_tile(total, y, t, f, 0, N)
+                    shared = last_f == first_f + 2
+                    if shared:
+                        gather_rows_two(
+                            indptr, indices, phi[0, first_f, g], phi[0, first_f + 1, g], tiles[t, g],
+                            mine[1], mine[4], mine[2], mine[5], g == first_g, zero, K > 1, 0, N,
+                        )  # fmt: skip
+                    for f in range(first_f, last_f):
+                        own = mine[3 * (f - first_f) :]
+                        total = own[2] if halves == 1 else totals[t, f, half]
+                        w = tiles[t, g]
+                        if has0:
+                            w = states[t, f, g, 0] if kept else own[0]
+                            scale_rows(phi0[f, g], tiles[t, g], w, total, g == first_g, zero, 0, N)
+                        for k in range(K):
+                            out = states[t, f, g, k + has0] if kept and k + 1 < K else own[(k + 1) % 2]
+                            fresh = g == first_g and k == 0 and not has0
+                            if k > 0 or not shared:
+                                gather_rows(indptr, indices, phi[k, f, g], w, out, total, fresh, zero, k + 1 < K, 0, N)
+                            w = out
+                for f in range(first_f, last_f):
+                    total = mine[3 * (f - first_f) + 2] if halves == 1 else totals[t, f, half]
+                    if K == 0 and not has0:
+                        seed_rows(total, False, total, zero, 0, N)
+                    if halves == 1:
+                        unpack_tile(total, y, t, f, 0, N)
             finished(board)
     if halves > 1:
         sums = min(SHARES, T * F)
@@ -124,14 +139,15 @@ def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, totals, 
 @register_jitable
 def backward_recursions(
     indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi, grad_phi0,
-    grad_tiles, grad_x, blocks, stretch, narrow, scratch, zero, board, slot,
+    grad_tiles, grad_x, blocks, stretch, pair, narrow, scratch, zero, board, slot,
 ):  # fmt: skip
     """Adjoint of forward_recursions. Phases: pack (f, t); an input feature g and one of `blocks` blocks of output
     features; sum over the blocks and unpack (t, g), unless grad_x is empty because nobody asks for it.
 
     A task of the second phase owns grad_phi[:, its f, g] and grad_tiles[:, task]. scratch: two cotangents, then, where
     forward kept no states, room for those of a stretch of steps and for the ones at which stretches begin: the states
-    are computed once to find these, and once more stretch by stretch. A stretch as long as K needs no such walk.
+    are computed once to find these, and once more stretch by stretch. A stretch as long as K needs no such walk. Output
+    features in pairs (only if that is so and there is no Phi^(0)) share the walk to w^(1), with room for one at the end.
     """
     K, F, G, _ = phi.shape
     T, _, N, _ = tiles.shape
@@ -139,6 +155,7 @@ def backward_recursions(
     kept = states.shape[3] > 0
     wanted = grad_x.shape[0] > 0
     mine = scratch[slot]
+    ahead = mine[len(mine) - 1]  # w^(1) of the second feature of a pair
     packing_shares = min(SHARES, T * F)
     for turn in range(packing_shares):
         share = claim(board, turn, packing_shares, slot, 1)
@@ -159,10 +176,18 @@ def backward_recursions(
                 more = blocks - 1 if g < G // 2 or G == 1 else 0
                 first_f = (task // G * F + more) // blocks
                 last_f = ((task // G + 1) * F + more) // blocks
-                for t in range(T):
-                    if wanted:
-                        ask_to_write(grad_tiles[t, task], 0, N)
-                    for f in range(first_f, last_f):
+                for lead in range(first_f, last_f, pair):
+                    shared = pair == 2 and lead + 1 < last_f
+                    for tf in range(T * (1 + shared)):  # tiles inside: phi and its gradient are in the caches then
+                        t = tf // (1 + shared)
+                        f = lead + tf % (1 + shared)
+                        second = f > lead
+                        if wanted and f == first_f:
+                            ask_to_write(grad_tiles[t, task], 0, N)
+                        if shared and not second:
+                            gather_rows_quiet_two(
+                                indptr, indices, phi[0, f, g], phi[0, f + 1, g], tiles[t, g], mine[3], ahead, zero, 0, N
+                            )
                         if not kept:
                             if has0:
                                 scale_rows_quiet(phi0[f, g], tiles[t, g], mine[2], zero, 0, N)
@@ -183,11 +208,12 @@ def backward_recursions(
                                     w = mine[2]
                                 if k == K - 1 or (k + 1) % stretch == 0:  # into the next stretch
                                     for j in range(k // stretch * stretch + 1, k + 1):
-                                        again = mine[2 + j % stretch]
-                                        gather_rows_quiet(indptr, indices, phi[j - 1, f, g], w, again, zero, 0, N)
+                                        again = ahead if second and j == 1 else mine[2 + j % stretch]
+                                        if j > 1 or not shared:
+                                            gather_rows_quiet(indptr, indices, phi[j - 1, f, g], w, again, zero, 0, N)
                                         w = again
                                 if k % stretch:
-                                    w = mine[2 + k % stretch]
+                                    w = ahead if second and k == 1 else mine[2 + k % stretch]
                             out = mine[k % 2]
                             seeded = k > 0 or has0
                             if not (wanted or seeded):
@@ -280,9 +306,9 @@ def _build(width, source, jit):
     narrow = width <= NARROW
 
     @jit
-    def forward(indptr, indices, phi, phi0, x, tiles, states, y, totals, scratch, board, n):
+    def forward(indptr, indices, phi, phi0, x, tiles, states, y, totals, pair, scratch, board, n):
         zero = zeros(x, width, source)
-        arguments = (indptr, indices, phi, phi0, x, tiles, states, y, totals, scratch, zero, board)
+        arguments = (indptr, indices, phi, phi0, x, tiles, states, y, totals, pair, scratch, zero, board)
         together(forward_recursions, arguments, board, n)
 
     @jit
@@ -300,11 +326,11 @@ def _build(width, source, jit):
     @jit
     def backward(
         indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi,
-        grad_phi0, grad_tiles, grad_x, blocks, stretch, scratch, board, n,
+        grad_phi0, grad_tiles, grad_x, blocks, stretch, pair, scratch, board, n,
     ):  # fmt: skip
         arguments = (
             indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi,
-            grad_phi0, grad_tiles, grad_x, blocks, stretch, narrow, scratch, zeros(tiles, width, source), board,
+            grad_phi0, grad_tiles, grad_x, blocks, stretch, pair, narrow, scratch, zeros(tiles, width, source), board,
         )  # fmt: skip
         together(backward_recursions, arguments, board, n)
 

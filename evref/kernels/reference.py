@@ -19,6 +19,10 @@ from ..graph.support import Graph
 Array = np.ndarray
 
 
+# Not a word of inf * 0: whoever asked for finite numbers finds it out from the result, with the name of the argument.
+silent = np.errstate(invalid="ignore")
+
+
 def _states(graph: Graph, phi: Array, phi0: Array | None, x: Array, f: int, g: int) -> list[Array]:
     """w^(0), ..., w^(K) of the filter H_fg, each (nodes, batch): w^(k) = Phi^(k) w^(k-1), eq. stateEV."""
     w = x[:, g].T  # (nodes, batch)
@@ -30,6 +34,7 @@ def _states(graph: Graph, phi: Array, phi0: Array | None, x: Array, f: int, g: i
     return states
 
 
+@silent
 def ev_forward(graph: Graph, phi: Array, phi0: Array | None, x: Array) -> tuple[Array, Array]:
     """y_f = sum_g sum_k w^(k)_fg, eq. evConv; the sum starts at k = 0 if there is a Phi^(0), else at k = 1.
 
@@ -45,6 +50,7 @@ def ev_forward(graph: Graph, phi: Array, phi0: Array | None, x: Array) -> tuple[
     return y, x.copy()  # a copy: the caller may reuse x before the backward pass
 
 
+@silent
 def ev_backward(
     graph: Graph, phi: Array, phi0: Array | None, saved: Array, grad_y: Array, input_gradient: bool = True
 ) -> tuple[Array, Array | None, Array | None]:

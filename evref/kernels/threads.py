@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import cache
 from typing import Any
 
 from .. import checks
@@ -25,7 +26,8 @@ class use_threads(Setting):
     """Choose how many threads the compiled kernels may use (same bits for any number).
 
     A plain call holds for the process, a with-statement for its body. Without either, the environment variable
-    `EVREF_NUM_THREADS` decides, else every core this process may run on; worker processes of `multiprocessing` get one.
+    `EVREF_NUM_THREADS`, read once, decides, else every core this process may run on; worker processes of
+    `multiprocessing` get one.
 
     >>> import evref
     >>> with evref.use_threads(1):
@@ -42,14 +44,21 @@ class use_threads(Setting):
 
 def n_threads() -> int:
     """The number of threads in force."""
-    chosen = use_threads.chosen()
-    if chosen is not None:
-        return chosen
+    return use_threads.chosen() or _from_environment()
+
+
+@cache  # asking the system takes as long as a small kernel
+def _from_environment() -> int:
     if "EVREF_NUM_THREADS" in os.environ:
         text = os.environ["EVREF_NUM_THREADS"]
         return checks.as_count("EVREF_NUM_THREADS", int(text) if text.isdecimal() else text, minimum=1)
     if multiprocessing.parent_process() is not None:
         return 1  # the process pool already fills the cores
+    return n_cores()
+
+
+def n_cores() -> int:
+    """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -150,8 +159,9 @@ def _new_team() -> Team:
 _starting = threading.Lock()
 
 
-def _forget_team() -> None:
+def _after_fork() -> None:
     global _team, _starting
+    _from_environment.cache_clear()  # a worker process has another answer
     if _team is not None:
         atexit.unregister(_team.dismiss)
     _team = None  # threads do not survive a fork; the child starts its own when it needs them
@@ -159,4 +169,4 @@ def _forget_team() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_team)
+    os.register_at_fork(after_in_child=_after_fork)

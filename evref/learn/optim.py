@@ -10,6 +10,7 @@ is a flat dict of arrays, which a checkpoint can hold as it is.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,12 +33,12 @@ class Optimizer:
         return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in vars(self).items())})"
 
     def _state_shapes(self, params: Parameters) -> dict[str, tuple[int, ...]]:
-        return {f"{moment}.{name}": p.shape for moment in self.moments for name, p in params.items()}
+        return {key: p.shape for name, p in params.items() for key in _state_keys(self.moments, name)}
 
     def init(self, params: Mapping[str, Any]) -> State:
         """The state before the first step: zero steps, zero moments."""
         arrays = {name: checks.as_floating(f"params[{name!r}]", p) for name, p in params.items()}
-        zeros = {f"{moment}.{name}": np.zeros_like(p) for moment in self.moments for name, p in arrays.items()}
+        zeros = {key: np.zeros_like(p) for name, p in arrays.items() for key in _state_keys(self.moments, name)}
         return {"step": np.zeros((), np.int64), **zeros}
 
     def step(
@@ -67,14 +68,18 @@ class Optimizer:
                 raise ValueError(f"grads[{name!r}] has shape {gradient.shape}; expected {p.shape}")
             if self.weight_decay:
                 gradient = gradient + self.weight_decay * p
-            old = [state[f"{moment}.{name}"] for moment in self.moments]
-            new_params[name], *new = self._update(p, gradient, old, rate, count)
-            for moment, value in zip(self.moments, new, strict=True):
-                new_state[f"{moment}.{name}"] = value
+            keys = _state_keys(self.moments, name)
+            new_params[name], *new = self._update(p, gradient, [state[key] for key in keys], rate, count)
+            new_state.update(zip(keys, new, strict=True))
         return new_params, new_state
 
     def _update(self, p: Array, gradient: Array, moments: list[Array], rate: float, count: int) -> tuple[Array, ...]:
         raise TypeError(f"{type(self).__name__} defines no _update")
+
+
+@cache  # a step asks for them again and again
+def _state_keys(moments: tuple[str, ...], name: str) -> tuple[str, ...]:
+    return tuple(f"{moment}.{name}" for moment in moments)
 
 
 def _require_arrays(argument: str, arrays: Mapping[str, Any], shapes: dict[str, tuple[int, ...]]) -> None:

@@ -132,7 +132,7 @@ def test_twins_agree_in_float32_at_every_width(B):
 @pytest.mark.parametrize("B", [1, 7, 130])
 @pytest.mark.parametrize(("F", "G"), [(3, 1), (1, 3), (2, 2), (5, 2), (1, 1)])
 def test_every_way_to_share_the_work_gives_the_same_bits(monkeypatch, F, G, B, with0):
-    """States kept or not; one, two or five threads: the same sums in the same order.
+    """States kept or not; filters in pairs or not; one, two or five threads: the same sums in the same order.
 
     Whole recursions and single steps, one or several blocks may differ in their last bits; sizes decide on these.
     """
@@ -140,17 +140,17 @@ def test_every_way_to_share_the_work_gives_the_same_bits(monkeypatch, F, G, B, w
     case = problem(2, graph, 3, F, G, B, with0)
     results = {}
     monkeypatch.setattr(compiled, "SERIAL_BELOW", 0)
-    for step_size, kept_bytes, block_bytes, threads in itertools.product((0, 10**9), (0, 2**22), (0, 2**30), (1, 2, 5)):
-        monkeypatch.setattr(compiled, "STEP_SIZE", step_size)
-        monkeypatch.setattr(compiled, "KEPT_BYTES", kept_bytes)
-        monkeypatch.setattr(compiled, "BLOCK_BYTES", block_bytes)
-        with ev.use_threads(threads):
-            results[step_size, kept_bytes, block_bytes, threads] = all_results(compiled, graph, *case)
+    names = ("STEP_SIZE", "KEPT_BYTES", "BLOCK_BYTES", "PAIR_BYTES")
+    for key in itertools.product((0, 10**9), (0, 2**22), (0, 2**30), (0, 2**30), (1, 2, 5)):
+        for name, value in zip(names, key, strict=False):
+            monkeypatch.setattr(compiled, name, value)
+        with ev.use_threads(key[-1]):
+            results[key] = all_results(compiled, graph, *case)
     for key, other in results.items():
-        for ours, expected in zip(other, results[key[0], 0, key[2], 1], strict=True):
+        for ours, expected in zip(other, results[key[0], 0, key[2], 2**30, 1], strict=True):
             np.testing.assert_array_equal(ours, expected, err_msg=str(key))
-    for key in itertools.product((0, 10**9), (0,), (0, 2**30), (1,)):
-        for ours, expected in zip(results[key], results[0, 0, 0, 1], strict=True):
+    for key in itertools.product((0, 10**9), (0,), (0, 2**30), (2**30,), (1,)):
+        for ours, expected in zip(results[key], results[0, 0, 0, 2**30, 1], strict=True):
             close(ours, expected, rtol=1e-12)
 
 

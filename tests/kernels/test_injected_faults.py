@@ -86,23 +86,29 @@ def test_faults_in_the_reference_are_caught(monkeypatch, what, old, new, rung):
 LOOP_FAULTS = [
     (rows, "self instead of neighbour", "load(w, indices[p], zero), row)", "load(w, i, zero), row)"),
     (rows, "sum not carried on", "load(w, indices[p], zero), row)", "load(w, indices[p], zero), zero)"),
-    (loops, "state overwritten", "else mine[(k + 1) % 2]", "else mine[k % 2]"),
+    (loops, "state overwritten", "else own[(k + 1) % 2]", "else own[k % 2]"),
     (loops, "kept state of another step", "states[t, f, g, k - 1 + has0] if k > 0", "states[t, f, g, 0] if k > 0"),
     (loops, "stretch begun too late", "// stretch * stretch + 1, k + 1)", "// stretch * stretch + 2, k + 1)"),
-    (loops, "sum never begun", "fresh = g == first and k == 0 and not has0", "fresh = False"),
-    (loops, "sum begun again", "fresh = g == first and k == 0 and not has0", "fresh = k == 0 and not has0"),
+    (loops, "sum never begun", "fresh = g == first_g and k == 0 and not has0", "fresh = False"),
+    (loops, "sum begun again", "fresh = g == first_g and k == 0 and not has0", "fresh = k == 0 and not has0"),
     (rows, "columns not seeded", "load(seed, i, zero) if seeded else zero", "zero"),
     (rows, "permutation forgotten", "q = transpose[p]", "q = p"),
     (loops, "wrong seed", "seeded = k > 0 or has0", "seeded = k > 0"),
     (loops, "cotangents share a buffer", "out = mine[k % 2]", "out = mine[0]"),
     (rows, "gradient of one tile only", "else grad_phi[q] + dot(li, wj)", "else dot(li, wj)"),
-    (loops, "gradient of the last filter only", "f == first_f", "True"),
-    (loops, "features mixed up", "f = task // T // halves", "f = task % F"),
+    (loops, "gradient of the last filter only", "task], f == first_f", "task], True"),
+    (loops, "features mixed up", "first_f = task // T // halves * pair", "first_f = task % F"),
     (loops, "half of the features left out", "for half in range(1, halves):", "for half in range(2, halves):"),
-    (loops, "halves that overlap", "first = half * G // halves", "first = 0"),
+    (loops, "halves that overlap", "first_g = half * G // halves", "first_g = 0"),
     (loops, "blocks that overlap", "+ 1) * F + more) // blocks", "+ 1) * F + blocks - 1) // blocks"),
     (loops, "last state kept out", "k + 1 < K, 0, N)", "k + 2 < K, 0, N)"),
     (loops, "filters left out of grad_x", "for block in range(1, blocks):", "for block in range(2, blocks):"),
+    (rows, "pair with one filter", "scale_add(phi2[p], neighbor, row2)", "scale_add(phi[p], neighbor, row2)"),
+    (rows, "second sum begun again", "row2 if fresh else add(load(y2, i, zero), row2)", "row2"),
+    (loops, "pair that takes its first step twice", "if k > 0 or not shared:", "if True:"),
+    (loops, "pair in one place", "own = mine[3 * (f - first_f) :]", "own = mine"),
+    (loops, "state of the other of a pair", "again = ahead if second and j == 1 else", "again = "),
+    (loops, "first state of the other of a pair", "w = ahead if second and k == 1 else", "w = "),
     (rows, "nothing sent", "store(out, indices[p], scale_add", "store(out, i, scale_add"),
     (steps, "second block left out", "for block in range(1, n_blocks):", "for block in range(2, n_blocks):"),
     (steps, "second block seeded", "seeded and share == 0", "seeded"),
@@ -131,10 +137,10 @@ def test_faults_in_the_loops_are_caught(monkeypatch, module, what, old, new):
     if module is steps or what == "nothing sent":
         monkeypatch.setattr(compiled, "STEP_SIZE", 0)
     caught = 0
-    for filt, (kept_bytes, block_bytes) in itertools.product(FILTERS, ((0, 0), (2**22, 2**22))):
-        monkeypatch.setattr(compiled, "KEPT_BYTES", kept_bytes)
-        monkeypatch.setattr(compiled, "BLOCK_BYTES", block_bytes)
-        monkeypatch.setattr(compiled, "STRETCH", 0)
+    names = ("KEPT_BYTES", "BLOCK_BYTES", "STRETCH", "PAIR_BYTES")
+    for filt, values in itertools.product(FILTERS, ((0, 0, 0, 2**30), (2**22, 2**22, 0, 2**30), (0, 0, 16, 0))):
+        for name, value in zip(names, values, strict=True):
+            monkeypatch.setattr(compiled, name, value)
         params = lively(filt)
         for batch in (3, 4, 60):
             x, u = normal(1, batch, *filt.in_shape), normal(2, batch, *filt.out_shape)

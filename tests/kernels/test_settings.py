@@ -138,6 +138,7 @@ def test_worker_processes_are_serial_by_default(monkeypatch):
         from evref.kernels import threads
         def work(_):
             return threads.n_threads()
+        threads.n_threads()  # what the parent found is not the child's answer
         with multiprocessing.get_context("fork").Pool(2) as pool:
             print(pool.map(work, range(2)))
     """

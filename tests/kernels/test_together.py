@@ -184,7 +184,7 @@ def test_the_process_ends_with_helpers_awake_or_asleep(pause):
 
 def test_threads_of_python_start_one_team():
     before = threads._team
-    threads._forget_team()
+    threads._after_fork()
     try:
         teams = []
         barrier = threading.Barrier(8)
