@@ -33,6 +33,7 @@ from . import checks
 
 Parameters = dict[str, np.ndarray]
 
+
 class Tape(NamedTuple):
     """What one forward pass leaves for its backward pass."""
 

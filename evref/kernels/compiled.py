@@ -65,7 +65,7 @@ def ev_forward(graph: Graph, phi: Array, phi0: Array | None, x: Array) -> tuple[
         n = max(1, min(n, T * F * max(halves, 1)))
         totals = workspace("totals", (T, F, halves, N, width), x.dtype)
         # In pairs only if all threads have several all the same; no sum changes its order by it.
-        pair = 1 if halves or states.size or T * F < 4 * n else _pair(phi0, N * width * x.itemsize)
+        pair = 1 if halves or states.size or 4 * n > T * F else _pair(phi0, N * width * x.itemsize)
         scratch = workspace("scratch", (n, 3 * pair, N, width), x.dtype)
         threads.call(kernels.forward, n, *arguments, totals, pair, scratch)
     return y, Saved(tiles, states, B)
@@ -111,7 +111,8 @@ def ev_backward(
         pair = _pair(phi0, N * width * dtype.itemsize) if own and 1 < K == stretch else 1
         scratch = workspace("scratch", (n, 2 + own + pair - 1, N, width), dtype)
         threads.call(
-            kernels.backward, n, *arguments, lams, grad_phi, grad_phi0, grad_tiles, grad_x, blocks, stretch, pair, scratch
+            kernels.backward, n, *arguments, lams, grad_phi, grad_phi0, grad_tiles, grad_x,
+            blocks, stretch, pair, scratch,
         )  # fmt: skip
     return grad_phi, grad_phi0 if has0 else None, grad_x if input_gradient else None
 

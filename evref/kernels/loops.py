@@ -147,7 +147,7 @@ def backward_recursions(
     A task of the second phase owns grad_phi[:, its f, g] and grad_tiles[:, task]. scratch: two cotangents, then, where
     forward kept no states, room for those of a stretch of steps and for the ones at which stretches begin: the states
     are computed once to find these, and once more stretch by stretch. A stretch as long as K needs no such walk. Output
-    features in pairs (only if that is so and there is no Phi^(0)) share the walk to w^(1), with room for one at the end.
+    features in pairs (only if that is so and there is no Phi^(0)) share the walk to w^(1); its place is the last.
     """
     K, F, G, _ = phi.shape
     T, _, N, _ = tiles.shape

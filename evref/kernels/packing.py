@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from numba.extending import register_jitable
 
+from .layout import ALIGNMENT
 from .vectors import ask_for, turn
 
 BLOCK = 8  # numbers on the side of a square that is turned in registers
-
-
-LINE = 64  # bytes
 ASKED = 2**15  # bytes: no more than the first cache holds
 
 
@@ -17,7 +15,7 @@ ASKED = 2**15  # bytes: no more than the first cache holds
 def ask_to_write(tile, lo, hi):
     """Rows that the thread of another core read last: fetched one by one as they are written, each is a long wait."""
     width = tile.shape[1]
-    for place in range(lo * width, hi * width, LINE // tile.itemsize):
+    for place in range(lo * width, hi * width, ALIGNMENT // tile.itemsize):
         ask_for(tile, place, True)
 
 
@@ -25,7 +23,7 @@ def ask_to_write(tile, lo, hi):
 def ask_to_read(tile, lo, hi):
     """Rows that the thread of another core wrote last."""
     width = tile.shape[1]
-    for place in range(lo * width, hi * width, LINE // tile.itemsize):
+    for place in range(lo * width, hi * width, ALIGNMENT // tile.itemsize):
         ask_for(tile, place, False)
 
 

@@ -230,7 +230,7 @@ def backward_part(
     sizes = (taps - 1, 1, N)
     phase = 1
     before = 0
-    for t in range(T):
+    for t in range(T - 1, -1, -1):  # what forward wrote last is still in the caches
         for turn in range(P):
             share = claim(board, turn, P, slot, phase)
             if share >= 0:

@@ -150,18 +150,9 @@ def backward_steps(
                             for j in range(k // stretch * stretch + 1, k + 1):
                                 again = own[j % stretch]
                                 gather_phase(
-                                    indptr,
-                                    indices,
-                                    phi[j - 1, f, g],
-                                    w,
-                                    again,
-                                    pieces,
-                                    zero,
-                                    board,
-                                    slot,
-                                    phase,
-                                    before,
-                                )
+                                    indptr, indices, phi[j - 1, f, g], w, again, pieces, zero,
+                                    board, slot, phase, before,
+                                )  # fmt: skip
                                 phase += 1
                                 before += P
                                 w = again
