@@ -17,9 +17,10 @@ import numpy as np
 from numba import types  # noqa: F401  (a broken numba must fail at this import, not in the middle of a computation)
 
 from ..graph.support import Graph
-from . import loops, threads
+from . import loops, packing, threads
 from .layout import aligned_empty, empty_tiles, tile_width, workspace
 from .together import SHARES
+from .walk import Walk, pieces, walk_of
 
 Array = np.ndarray
 
@@ -30,6 +31,7 @@ SERIAL_BELOW = 500_000  # multiply-adds in all, some 20 µs, below which one thr
 KEPT_BYTES = 2**22  # states up to this size, which caches hold until then, are kept for the adjoint
 KEPT_STEPS = 4  # times as much on large graphs, where reading at random costs more than memory
 BLOCK_BYTES = 2**20  # gradients of x up to this size are held for blocks of output features, so that threads can share
+LOCAL_BYTES = 16  # of a row from which on it pays to have neighbours' rows together and rows of phi apart
 PIECES = 16  # of a step: several for each thread, so that nobody waits long for the last
 STRETCH = 16  # steps whose states are all computed again at once; of more steps, the square root of their number
 PAIR_BYTES = 2**17  # of a state from which on its rows are read for two filters at once: the first cache is smaller
@@ -54,11 +56,14 @@ def ev_forward(graph: Graph, phi: Array, phi0: Array | None, x: Array) -> tuple[
     T, width = len(tiles), tiles.shape[3]
     y = aligned_empty((B, F, N), x.dtype)
     n = _useful_threads(T * F * G * K * nnz * width)
-    indptr, indices, *_ = _support(graph)
-    arguments = indptr, indices, phi, phi0, x, tiles, states, y
-    if _by_steps(K, nnz, width):
+    by_steps = _by_steps(K, nnz, width)
+    walk = walk_of(graph, local=by_steps and width * phi.itemsize >= LOCAL_BYTES)
+    if by_steps:
         scratch = workspace("scratch", (3, N, width), x.dtype)
-        threads.call(kernels.forward_by_steps, n, *arguments, _pieces(graph, "indptr", PIECES), scratch)
+        threads.call(
+            kernels.forward_by_steps, n, *walk.by_rows, walk.starts, phi, _laid_out(phi0, walk), x, tiles, states, y,
+            walk.places, _few(n, width, x.dtype), pieces(graph, walk, False, PIECES), scratch,
+        )  # fmt: skip
     else:
         # A few features, an odd number of them, are no even work for two: then in halves, each with a sum of its own.
         halves = 2 if T * F in (1, 3, 5, 7) and G > 1 and 2 * T * F * N * width * x.itemsize <= BLOCK_BYTES else 0
@@ -67,7 +72,7 @@ def ev_forward(graph: Graph, phi: Array, phi0: Array | None, x: Array) -> tuple[
         # In pairs only if all threads have several all the same; no sum changes its order by it.
         pair = 1 if halves or states.size or 4 * n > T * F else _pair(phi0, N * width * x.itemsize)
         scratch = workspace("scratch", (n, 3 * pair, N, width), x.dtype)
-        threads.call(kernels.forward, n, *arguments, totals, pair, scratch)
+        threads.call(kernels.forward, n, *walk.by_rows, phi, phi0, x, tiles, states, y, totals, pair, scratch)
     return y, Saved(tiles, states, B)
 
 
@@ -85,20 +90,32 @@ def ev_backward(
     grad_phi, grad_phi0 = aligned_empty(phi.shape, dtype), aligned_empty(phi0.shape, dtype)
     grad_x = aligned_empty((B if input_gradient else 0, G, N), dtype)
     n = _useful_threads(2 * T * F * G * K * nnz * width)
-    arguments = (*_support(graph), phi, phi0, tiles, states, grad_y)
+    by_steps = _by_steps(K, nnz, width)
+    walk = walk_of(graph, local=by_steps and width * phi.itemsize >= LOCAL_BYTES)
+    arguments = (
+        *walk.by_columns,
+        phi,
+        _laid_out(phi0, walk),
+        tiles,
+        states,
+        grad_y,
+    )
     stretch = max(1, K if K <= STRETCH else isqrt(K - 1) + 1)  # of K steps: their states are there at once
     own = 0 if states.size else stretch + -(-K // stretch)
     if T == 0:
         grad_phi.fill(0)
         grad_phi0.fill(0)
-    elif _by_steps(K, nnz, width):
+    elif by_steps:
         lams = workspace("lams", (F, N, width), dtype)
-        row_blocks = _pieces(graph, "indptr", BLOCKS if kernels.narrow else 1)
+        row_blocks = pieces(graph, walk, False, BLOCKS if kernels.narrow else 1)
         scratch = workspace("scratch", (1 + len(row_blocks) + own, N, width), dtype)
         threads.call(
-            kernels.backward_by_steps, n, *arguments, lams, grad_phi, grad_phi0, grad_x,
-            _pieces(graph, "indptr", PIECES), _pieces(graph, "column_indptr", PIECES), row_blocks, stretch, scratch,
+            kernels.backward_by_steps, n, *walk.by_rows, walk.starts, *arguments, lams, grad_phi, grad_phi0, grad_x,
+            walk.places, _few(n, width, dtype), pieces(graph, walk, False, PIECES), pieces(graph, walk, True, PIECES),
+            row_blocks, stretch, scratch,
         )  # fmt: skip
+        if has0 and walk.order is not None:
+            grad_phi0[..., walk.order] = grad_phi0.copy()
     else:
         lams = workspace("lams", (T, F, N, width), dtype)
         # Threads that share the output features here as in the forward pass find the states in their own caches. Few
@@ -111,7 +128,7 @@ def ev_backward(
         pair = _pair(phi0, N * width * dtype.itemsize) if own and 1 < K == stretch else 1
         scratch = workspace("scratch", (n, 2 + own + pair - 1, N, width), dtype)
         threads.call(
-            kernels.backward, n, *arguments, lams, grad_phi, grad_phi0, grad_tiles, grad_x,
+            kernels.backward, n, *walk.by_rows, *arguments, lams, grad_phi, grad_phi0, grad_tiles, grad_x,
             blocks, stretch, pair, scratch,
         )  # fmt: skip
     return grad_phi, grad_phi0 if has0 else None, grad_x if input_gradient else None
@@ -130,9 +147,8 @@ def ev_jvp(
     T, width = len(tiles), tiles.shape[3]
     n = min(_useful_threads(3 * T * F * G * K * nnz * width), max(T * F, 1))
     scratch = workspace("scratch", (n, 5, N, width), x.dtype)
-    indptr, indices, *_ = _support(graph)
     threads.call(
-        kernels.tangent, n, indptr, indices, phi, phi0, _writable(x), tiles,
+        kernels.tangent, n, *walk_of(graph).by_rows, phi, phi0, _writable(x), tiles,
         dphi, dphi0, _writable(dx), dtiles, dy, scratch,
     )  # fmt: skip
     return dy
@@ -175,6 +191,16 @@ def _useful_threads(work: int) -> int:
     return 1 if work < SERIAL_BELOW else min(threads.n_threads(), SHARES)
 
 
+def _laid_out(phi0: Array, walk: Walk) -> Array:
+    """Numbers that belong to nodes, in the order of the rows."""
+    return phi0 if walk.order is None or len(phi0) == 0 else phi0[..., walk.order]
+
+
+def _few(n: int, width: int, dtype: np.dtype) -> Array:
+    """A block of rows for each thread."""
+    return workspace("few", (n, packing.BLOCK, width), dtype)
+
+
 def _pair(phi0: Array, state_bytes: int) -> int:
     """Output features that take the first step of their recursions together: two where they start from the same x_g."""
     return 2 if len(phi0) == 0 and state_bytes >= PAIR_BYTES else 1
@@ -182,30 +208,6 @@ def _pair(phi0: Array, state_bytes: int) -> int:
 
 def _by_steps(K: int, nnz: int, width: int) -> bool:
     return K > 0 and nnz * (20 + width) >= STEP_SIZE
-
-
-def _support(graph: Graph) -> tuple[Array, ...]:
-    """The support by rows and by columns, without signs: numba asks of signed indices whether they count from the end,
-    which costs more instructions than the multiply-add they lead to."""
-    made = graph._derived.get("support")
-    if made is None:
-        names = ("indptr", "indices", "column_indptr", "row_indices", "transpose")
-        made = graph._derived["support"] = tuple(unsigned(getattr(graph, name)) for name in names)
-    return made
-
-
-def unsigned(indices: Array) -> Array:
-    return indices.view(f"u{indices.itemsize}")
-
-
-def _pieces(graph: Graph, starts: str, n: int) -> Array:
-    """Nodes split so that each of n pieces has the same number of entries; made once per graph."""
-    made = graph._derived.get((starts, n))
-    if made is None:
-        indptr = getattr(graph, starts)
-        inner = np.searchsorted(indptr, [indptr[-1] * piece // n for piece in range(1, n)])
-        made = graph._derived[starts, n] = np.array([0, *inner, graph.n_nodes])
-    return made
 
 
 def neighborhood_ranks(indptr: Array, indices: Array, x: Array, kind: str) -> tuple[Array, Array]:

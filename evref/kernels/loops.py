@@ -71,6 +71,7 @@ def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, totals, 
     T, _, N, _ = tiles.shape
     has0 = phi0.shape[0] > 0
     kept = states.shape[3] > 0
+    in_place = None  # rows of phi are where indptr says
     halves = max(1, totals.shape[2])
     mine = scratch[slot]
     packing_shares = min(SHARES, T * G)
@@ -112,7 +113,9 @@ def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, totals, 
                             out = states[t, f, g, k + has0] if kept and k + 1 < K else own[(k + 1) % 2]
                             fresh = g == first_g and k == 0 and not has0
                             if k > 0 or not shared:
-                                gather_rows(indptr, indices, phi[k, f, g], w, out, total, fresh, zero, k + 1 < K, 0, N)
+                                gather_rows(
+                                    indptr, indices, in_place, phi[k, f, g], w, out, total, fresh, zero, k + 1 < K, 0, N
+                                )
                             w = out
                 for f in range(first_f, last_f):
                     total = mine[3 * (f - first_f) + 2] if halves == 1 else totals[t, f, half]
@@ -153,6 +156,7 @@ def backward_recursions(
     T, _, N, _ = tiles.shape
     has0 = phi0.shape[0] > 0
     kept = states.shape[3] > 0
+    in_place = None  # rows of phi are where indptr says
     wanted = grad_x.shape[0] > 0
     mine = scratch[slot]
     ahead = mine[len(mine) - 1]  # w^(1) of the second feature of a pair
@@ -194,7 +198,7 @@ def backward_recursions(
                             w = mine[2] if has0 else tiles[t, g]
                             for k in range(1, (K - 1) // stretch * stretch + 1):
                                 out = mine[k % 2] if k % stretch else mine[1 + stretch + k // stretch]
-                                gather_rows_quiet(indptr, indices, phi[k - 1, f, g], w, out, zero, 0, N)
+                                gather_rows_quiet(indptr, indices, in_place, phi[k - 1, f, g], w, out, zero, 0, N)
                                 w = out
                         lam = lams[t, f]
                         for k in range(K - 1, -1, -1):
@@ -210,14 +214,16 @@ def backward_recursions(
                                     for j in range(k // stretch * stretch + 1, k + 1):
                                         again = ahead if second and j == 1 else mine[2 + j % stretch]
                                         if j > 1 or not shared:
-                                            gather_rows_quiet(indptr, indices, phi[j - 1, f, g], w, again, zero, 0, N)
+                                            gather_rows_quiet(
+                                                indptr, indices, in_place, phi[j - 1, f, g], w, again, zero, 0, N
+                                            )
                                         w = again
                                 if k % stretch:
                                     w = ahead if second and k == 1 else mine[2 + k % stretch]
                             out = mine[k % 2]
                             seeded = k > 0 or has0
                             if not (wanted or seeded):
-                                outer_rows(indptr, indices, lam, w, grad_phi[k, f, g], t == 0, zero, 0, N)
+                                outer_rows(indptr, indices, in_place, lam, w, grad_phi[k, f, g], t == 0, zero, 0, N)
                             elif narrow:
                                 seed_rows(lams[t, f], seeded, out, zero, 0, N)
                                 adjoint_rows(
@@ -312,9 +318,11 @@ def _build(width, source, jit):
         together(forward_recursions, arguments, board, n)
 
     @jit
-    def forward_by_steps(indptr, indices, phi, phi0, x, tiles, states, y, pieces, scratch, board, n):
+    def forward_by_steps(
+        indptr, indices, starts, phi, phi0, x, tiles, states, y, places, few, pieces, scratch, board, n
+    ):
         zero = zeros(x, width, source)
-        arguments = (indptr, indices, phi, phi0, x, tiles, states, y, pieces, scratch, zero, board)
+        arguments = (indptr, indices, starts, phi, phi0, x, tiles, states, y, places, few, pieces, scratch, zero, board)
         together(forward_steps, arguments, board, n)
 
     @jit
@@ -336,13 +344,13 @@ def _build(width, source, jit):
 
     @jit
     def backward_by_steps(
-        indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi,
-        grad_phi0, grad_x, pieces, column_pieces, blocks, stretch, scratch, board, n,
+        indptr, indices, starts, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams,
+        grad_phi, grad_phi0, grad_x, places, few, pieces, column_pieces, blocks, stretch, scratch, board, n,
     ):  # fmt: skip
         arguments = (
-            indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi,
-            grad_phi0, grad_x, pieces, column_pieces, blocks, stretch, narrow, scratch, zeros(tiles, width, source),
-            board,
+            indptr, indices, starts, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams,
+            grad_phi, grad_phi0, grad_x, places, few, pieces, column_pieces, blocks, stretch, narrow, scratch,
+            zeros(tiles, width, source), board,
         )  # fmt: skip
         together(backward_steps, arguments, board, n)
 

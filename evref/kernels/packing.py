@@ -5,9 +5,10 @@ from __future__ import annotations
 from numba.extending import register_jitable
 
 from .layout import ALIGNMENT
-from .vectors import ask_for, turn
+from .vectors import ask_for, load, store, turn
 
 BLOCK = 8  # numbers on the side of a square that is turned in registers
+AHEAD = 32  # rows somewhere in memory that are asked for before it is their turn
 ASKED = 2**15  # bytes: no more than the first cache holds
 
 
@@ -38,31 +39,72 @@ def turn_blocks(source, first, stride, target, start, step, rows, columns):
 @register_jitable
 def pack_tile(x, t, g, tile, lo, hi):
     """x[t-th tile of the batch, g, lo..hi-1] into the rows lo..hi-1 of `tile`, zeros past the batch"""
+    width = tile.shape[1]
+    ask_to_write(tile, lo, min(hi, lo + ASKED // (width * tile.itemsize)))
+    pack_into(x, t, g, tile, lo, lo, hi)
+
+
+@register_jitable
+def pack_into(x, t, g, tile, row, lo, hi):
+    """The same into rows from `row` on"""
     B, G, N = x.shape
     width = tile.shape[1]
     first = t * width
     full = min(width, B - first)
-    ask_to_write(tile, lo, min(hi, lo + ASKED // (width * tile.itemsize)))
     samples = full // BLOCK * BLOCK  # in whole blocks; numbers at the edges go one by one
     nodes = (hi - lo) // BLOCK * BLOCK
-    turn_blocks(x, (first * G + g) * N + lo, G * N, tile, lo * width, width, samples, nodes)
-    for i in range(lo, hi):
-        for s in range(samples if i < lo + nodes else 0, full):
-            tile[i, s] = x[first + s, g, i]
+    turn_blocks(x, (first * G + g) * N + lo, G * N, tile, row * width, width, samples, nodes)
+    for i in range(hi - lo):
+        for s in range(samples if i < nodes else 0, full):
+            tile[row + i, s] = x[first + s, g, lo + i]
         for s in range(full, width):
-            tile[i, s] = 0
+            tile[row + i, s] = 0
 
 
 @register_jitable
 def unpack_tile(tile, x, t, g, lo, hi):
     """The way back"""
+    unpack_from(tile, lo, x, t, g, lo, hi)
+
+
+@register_jitable
+def unpack_from(tile, row, x, t, g, lo, hi):
+    """The same from rows from `row` on"""
     B, G, N = x.shape
     width = tile.shape[1]
     first = t * width
     full = min(width, B - first)
     samples = full // BLOCK * BLOCK
     nodes = (hi - lo) // BLOCK * BLOCK
-    turn_blocks(tile, lo * width, width, x, (first * G + g) * N + lo, G * N, nodes, samples)
-    for i in range(lo, hi):
-        for s in range(samples if i < lo + nodes else 0, full):
-            x[first + s, g, i] = tile[i, s]
+    turn_blocks(tile, row * width, width, x, (first * G + g) * N + lo, G * N, nodes, samples)
+    for i in range(hi - lo):
+        for s in range(samples if i < nodes else 0, full):
+            x[first + s, g, lo + i] = tile[row + i, s]
+
+
+@register_jitable
+def pack_nodes(x, t, g, tile, places, few, zero, lo, hi):
+    """pack_tile where node i has the row places[i], its own if `places` is empty; `few` rows, a block, on their way"""
+    if places.size == 0:
+        pack_tile(x, t, g, tile, lo, hi)
+        return
+    for first in range(lo, hi, BLOCK):
+        last = min(first + BLOCK, hi)
+        pack_into(x, t, g, few, 0, first, last)
+        for i in range(first, last):
+            ask_for(tile, places[min(i + AHEAD, hi - 1)] * tile.shape[1], True)
+            store(tile, places[i], load(few, i - first, zero))
+
+
+@register_jitable
+def unpack_nodes(tile, x, t, g, places, few, zero, lo, hi):
+    """The way back"""
+    if places.size == 0:
+        unpack_tile(tile, x, t, g, lo, hi)
+        return
+    for first in range(lo, hi, BLOCK):
+        last = min(first + BLOCK, hi)
+        for i in range(first, last):
+            ask_for(tile, places[min(i + AHEAD, hi - 1)] * tile.shape[1], False)
+            store(few, i - first, load(tile, places[i], zero))
+        unpack_from(few, 0, x, t, g, first, last)

@@ -8,7 +8,21 @@ from __future__ import annotations
 
 from numba.extending import register_jitable
 
-from .vectors import add, dot, load, rolled, scale_add, store
+from .vectors import add, ask_for, dot, load, rolled, scale_add, store
+
+AHEAD = 12  # rows
+
+
+@register_jitable
+def row_place(indptr, starts, phi, i, writing):
+    """Where the entries of row i begin in phi: at indptr[i], unless the graph has a layout of its own
+    (:mod:`evref.kernels.walk`). Then no hardware guesses which lines come next: those of a later row are asked for."""
+    if starts is None:
+        return indptr[i]
+    later = min(i + AHEAD, starts.size - 1)
+    ask_for(phi, starts[later], writing)
+    ask_for(phi, starts[later] + (indptr[later + 1] - indptr[later] - 1), writing)
+    return starts[i]
 
 
 @register_jitable
@@ -21,13 +35,14 @@ def scale_rows(diagonal, x, out, y, fresh, zero, lo, hi):
 
 
 @register_jitable
-def gather_rows(indptr, indices, phi, w, out, y, fresh, zero, keep, lo, hi):
+def gather_rows(indptr, indices, starts, phi, w, out, y, fresh, zero, keep, lo, hi):
     """out = Phi w;  y += out.  The last state of a recursion is not needed again: keep=False leaves `out` alone."""
     for i in range(lo, hi):
         row = zero
-        for p in range(indptr[i], indptr[i + 1]):
+        begin, place = indptr[i], row_place(indptr, starts, phi, i, False)
+        for p in range(begin, indptr[i + 1]):
             rolled()
-            row = scale_add(phi[p], load(w, indices[p], zero), row)
+            row = scale_add(phi[place + (p - begin)], load(w, indices[p], zero), row)
         if keep:
             store(out, i, row)
         store(y, i, row if fresh else add(load(y, i, zero), row))
@@ -67,13 +82,14 @@ def gather_rows_quiet_two(indptr, indices, phi, phi2, w, out, out2, zero, lo, hi
 
 
 @register_jitable
-def gather_rows_quiet(indptr, indices, phi, w, out, zero, lo, hi):
+def gather_rows_quiet(indptr, indices, starts, phi, w, out, zero, lo, hi):
     """out = Phi w, for the states that the backward pass computes again"""
     for i in range(lo, hi):
         row = zero
-        for p in range(indptr[i], indptr[i + 1]):
+        begin, place = indptr[i], row_place(indptr, starts, phi, i, False)
+        for p in range(begin, indptr[i + 1]):
             rolled()
-            row = scale_add(phi[p], load(w, indices[p], zero), row)
+            row = scale_add(phi[place + (p - begin)], load(w, indices[p], zero), row)
         store(out, i, row)
 
 
@@ -145,24 +161,26 @@ def adjoint_rows(indptr, indices, phi, lam, w, out, grad_phi, fresh, zero, lo, h
 
 
 @register_jitable
-def send_rows(indptr, indices, phi, lam, out, zero, lo, hi):
+def send_rows(indptr, indices, starts, phi, lam, out, zero, lo, hi):
     """out += Phi^T lam alone: on large graphs states do not fit the caches side by side, and two walks are faster."""
     for i in range(lo, hi):
         li = load(lam, i, zero)
-        for p in range(indptr[i], indptr[i + 1]):
+        begin, place = indptr[i], row_place(indptr, starts, phi, i, False)
+        for p in range(begin, indptr[i + 1]):
             rolled()
-            store(out, indices[p], scale_add(phi[p], li, load(out, indices[p], zero)))
+            store(out, indices[p], scale_add(phi[place + (p - begin)], li, load(out, indices[p], zero)))
 
 
 @register_jitable
-def outer_rows(indptr, indices, lam, w, grad_phi, fresh, zero, lo, hi):
+def outer_rows(indptr, indices, starts, lam, w, grad_phi, fresh, zero, lo, hi):
     """grad_phi_ij += <lam_i, w_j> alone"""
     for i in range(lo, hi):
         li = load(lam, i, zero)
-        for p in range(indptr[i], indptr[i + 1]):
+        begin, place = indptr[i], row_place(indptr, starts, grad_phi, i, True)
+        for p in range(begin, indptr[i + 1]):
             rolled()
             product = dot(li, load(w, indices[p], zero))
-            grad_phi[p] = product if fresh else grad_phi[p] + product
+            grad_phi[place + (p - begin)] = product if fresh else grad_phi[place + (p - begin)] + product
 
 
 @register_jitable

@@ -109,7 +109,7 @@ def _matrix(graph: Graph, dtype: np.dtype, transposed: bool) -> Matrix:
     if made is None:
         S = graph.S.T.tocsr() if transposed else graph.S
         values = S.data.astype(dtype)
-        indptr, indices = S.indptr.astype(np.uint64), S.indices.astype(np.uint32)  # see compiled._support
+        indptr, indices = S.indptr.astype(np.uint64), S.indices.astype(np.uint32)  # see kernels.walk
         made = Matrix(indptr, indices, values, 2 * values, dtype.type(-1))
         graph._derived[dtype, transposed] = made
     return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba.extending import register_jitable
 
-from .packing import pack_tile, unpack_tile
+from .packing import pack_nodes, unpack_nodes
 from .rows import (
     add_rows,
     adjoint_columns,
@@ -21,8 +21,13 @@ from .together import await_finished, claim, finished
 
 
 @register_jitable
-def forward_steps(indptr, indices, phi, phi0, x, tiles, states, y, pieces, scratch, zero, board, slot):
-    """forward_recursions for large graphs: each step is a phase, its shares the nodes pieces[p]..pieces[p + 1]-1."""
+def forward_steps(
+    indptr, indices, starts, phi, phi0, x, tiles, states, y, places, few, pieces, scratch, zero, board, slot
+):
+    """forward_recursions for large graphs: each step is a phase, its shares the nodes pieces[p]..pieces[p + 1]-1.
+
+    Where a graph has a layout of its own, node i of the user is row places[i] inside, row after row.
+    """
     K, F, G, _ = phi.shape
     T = tiles.shape[0]
     P = pieces.size - 1
@@ -35,7 +40,7 @@ def forward_steps(indptr, indices, phi, phi0, x, tiles, states, y, pieces, scrat
             share = claim(board, turn, P, slot, phase)
             if share >= 0:
                 for g in range(G):
-                    pack_tile(x, t, g, tiles[t, g], pieces[share], pieces[share + 1])
+                    pack_nodes(x, t, g, tiles[t, g], places, few[slot], zero, pieces[share], pieces[share + 1])
                 finished(board)
         phase += 1
         for f in range(F):
@@ -54,7 +59,7 @@ def forward_steps(indptr, indices, phi, phi0, x, tiles, states, y, pieces, scrat
                                 scale_rows(phi0[f, g], w, out, total, fresh, zero, lo, hi)
                             else:
                                 gather_rows(
-                                    indptr, indices, phi[k, f, g], w, out, total, fresh, zero, k + 1 < K, lo, hi
+                                    indptr, indices, starts, phi[k, f, g], w, out, total, fresh, zero, k + 1 < K, lo, hi
                                 )
                             finished(board)
                     phase += 1
@@ -63,27 +68,27 @@ def forward_steps(indptr, indices, phi, phi0, x, tiles, states, y, pieces, scrat
                 share = claim(board, turn, P, slot, phase)
                 if share >= 0:
                     await_finished(board, (phase - 1) * P)
-                    unpack_tile(total, y, t, f, pieces[share], pieces[share + 1])
+                    unpack_nodes(total, y, t, f, places, few[slot], zero, pieces[share], pieces[share + 1])
                     finished(board)
             phase += 1
 
 
 @register_jitable
-def gather_phase(indptr, indices, phi, w, out, pieces, zero, board, slot, phase, before):
+def gather_phase(indptr, indices, starts, phi, w, out, pieces, zero, board, slot, phase, before):
     """out = Phi w, for the states that the backward pass computes again"""
     P = pieces.size - 1
     for turn in range(P):
         share = claim(board, turn, P, slot, phase)
         if share >= 0:
             await_finished(board, before)
-            gather_rows_quiet(indptr, indices, phi, w, out, zero, pieces[share], pieces[share + 1])
+            gather_rows_quiet(indptr, indices, starts, phi, w, out, zero, pieces[share], pieces[share + 1])
             finished(board)
 
 
 @register_jitable
 def backward_steps(
-    indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi, grad_phi0,
-    grad_x, pieces, column_pieces, blocks, stretch, narrow, scratch, zero, board, slot,
+    indptr, indices, starts, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi,
+    grad_phi0, grad_x, places, few, pieces, column_pieces, blocks, stretch, narrow, scratch, zero, board, slot,
 ):  # fmt: skip
     """Adjoint of forward_steps.
 
@@ -110,7 +115,7 @@ def backward_steps(
             if share >= 0:
                 await_finished(board, before)  # the last tile's cotangents are in use until then
                 for f in range(F):
-                    pack_tile(grad_y, t, f, lams[f], pieces[share], pieces[share + 1])
+                    pack_nodes(grad_y, t, f, lams[f], places, few[slot], zero, pieces[share], pieces[share + 1])
                 finished(board)
         phase += 1
         before += P
@@ -131,7 +136,7 @@ def backward_steps(
                     for k in range(1, (K - 1) // stretch * stretch + 1):
                         out = scratch[1 + k % 2] if k % stretch else own[stretch - 1 + k // stretch]
                         gather_phase(
-                            indptr, indices, phi[k - 1, f, g], w, out, pieces, zero, board, slot, phase, before
+                            indptr, indices, starts, phi[k - 1, f, g], w, out, pieces, zero, board, slot, phase, before
                         )
                         phase += 1
                         before += P
@@ -150,7 +155,7 @@ def backward_steps(
                             for j in range(k // stretch * stretch + 1, k + 1):
                                 again = own[j % stretch]
                                 gather_phase(
-                                    indptr, indices, phi[j - 1, f, g], w, again, pieces, zero,
+                                    indptr, indices, starts, phi[j - 1, f, g], w, again, pieces, zero,
                                     board, slot, phase, before,
                                 )  # fmt: skip
                                 phase += 1
@@ -169,7 +174,15 @@ def backward_steps(
                                 mine = out if share == 0 else sums[share - 1]
                                 seed_rows(lams[f], seeded and share == 0, mine, zero, 0, N)
                                 send_rows(
-                                    indptr, indices, phi[k, f, g], lam, mine, zero, blocks[share], blocks[share + 1]
+                                    indptr,
+                                    indices,
+                                    starts,
+                                    phi[k, f, g],
+                                    lam,
+                                    mine,
+                                    zero,
+                                    blocks[share],
+                                    blocks[share + 1],
                                 )
                                 finished(board)
                         phase += 1
@@ -179,7 +192,7 @@ def backward_steps(
                             await_finished(board, before)
                             if narrow or not sent:
                                 outer_rows(
-                                    indptr, indices, lam, w, grad_phi[k, f, g], t == 0, zero,
+                                    indptr, indices, starts, lam, w, grad_phi[k, f, g], t == 0, zero,
                                     pieces[share], pieces[share + 1],
                                 )  # fmt: skip
                             else:
@@ -213,8 +226,15 @@ def backward_steps(
                             )
                         elif wanted:
                             add_rows(lam, total, f == 0, zero, lo, hi)
-                        if wanted and f + 1 == F:
-                            unpack_tile(total, grad_x, t, g, lo, hi)
+                        finished(board)
+                phase += 1
+                before += P
+            if wanted:
+                for turn in range(P):
+                    share = claim(board, turn, P, slot, phase)
+                    if share >= 0:
+                        await_finished(board, before)
+                        unpack_nodes(total, grad_x, t, g, places, few[slot], zero, pieces[share], pieces[share + 1])
                         finished(board)
                 phase += 1
                 before += P

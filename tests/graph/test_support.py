@@ -288,6 +288,20 @@ def test_local_order_finds_a_hidden_band(directed):
     assert band(shuffled.permuted(shuffled.local_order())) <= 8
 
 
+def test_a_local_layout_is_hidden_and_kept():
+    graph = Graph(np.roll(np.eye(6), 1, axis=0)[[0, 3, 1, 5, 2, 4]])
+    local = graph.with_local_layout()
+    assert graph._layout is None
+    assert local == graph and hash(local) == hash(graph) and repr(local) == repr(graph)
+    assert local.fingerprint == graph.fingerprint
+    np.testing.assert_array_equal(local.indices, graph.indices)
+    copies = [local, pickle.loads(pickle.dumps(local)), copy.deepcopy(local), local.with_shift("adjacency")]
+    for other in (*copies, local.transposed()):
+        np.testing.assert_array_equal(other._layout, graph.local_order())
+        assert not other._layout.flags.writeable
+    assert local.permuted([1, 0, 2, 3, 4, 5])._layout is None  # another numbering, another order
+
+
 @pytest.mark.parametrize("order", [[0, 1, 2], [0, 1, 2, 2], [0, 1, 2, 4], [0, 1, 2, -1], [0.0, 1.0, 2.0, 3.0]])
 def test_permuted_takes_a_permutation(order):
     with pytest.raises((ValueError, TypeError), match="order"):

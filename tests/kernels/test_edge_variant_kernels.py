@@ -154,6 +154,29 @@ def test_every_way_to_share_the_work_gives_the_same_bits(monkeypatch, F, G, B, w
             close(ours, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("with0", [False, True])
+@pytest.mark.parametrize("B", [1, 5, 16, 130])
+def test_a_layout_of_its_own_does_not_show(monkeypatch, B, with0, dtype):
+    """Every way through a large graph whose rows lie in another order; the same bits for any number of threads."""
+    graph = random_graph(5, 43, density=0.2, directed=True)
+    local = graph.with_local_layout()
+    assert (local._layout != np.arange(43)).any()
+    case = problem(2, graph, 3, 2, 2, B, with0, dtype)
+    monkeypatch.setattr(compiled, "STEP_SIZE", 0)
+    monkeypatch.setattr(compiled, "LOCAL_BYTES", 0)
+    monkeypatch.setattr(compiled, "SERIAL_BELOW", 0)
+    for kept_bytes in (0, 2**22):
+        monkeypatch.setattr(compiled, "KEPT_BYTES", kept_bytes)
+        with ev.use_threads(1):
+            alone = all_results(compiled, local, *case)
+        with ev.use_threads(3):
+            for ours, same in zip(all_results(compiled, local, *case), alone, strict=True):
+                np.testing.assert_array_equal(ours, same)
+        for ours, expected in zip(alone, all_results(reference, graph, *case), strict=True):
+            close(ours, expected, rtol=1e-5 if dtype == np.float32 else 1e-12)
+
+
 @pytest.mark.parametrize("step_size", [0, 10**9])
 @pytest.mark.parametrize("with0", [False, True])
 @pytest.mark.parametrize("B", [3, 60])
