@@ -369,3 +369,14 @@ def _rebuilt(kind: type[Graph], S: Any, order: np.ndarray | None) -> Graph:
         order.setflags(write=False)
         graph.__dict__["_order"] = order
     return graph
+
+
+def spans(begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """begins[0], ..., ends[0] - 1, begins[1], ..., ends[1] - 1, and so on.
+
+    >>> spans(np.array([5, 0]), np.array([8, 2])).tolist()
+    [5, 6, 7, 0, 1]
+    """
+    lengths = ends - begins
+    upto = np.cumsum(lengths)
+    return np.arange(lengths.sum()) + np.repeat(begins - (upto - lengths), lengths)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..graph.support import Graph
+from ..graph.support import Graph, spans
 
 Array = np.ndarray
 
@@ -69,9 +69,7 @@ def _local_walk(graph: Graph, order: Array) -> Walk:
 
 def _rows_in_order(indptr: Array, order: Array) -> tuple[Array, Array]:
     """Rows one after another in `order`: where they begin, and which entries they take."""
-    lengths = np.diff(indptr)[order]
-    starts = np.append(0, np.cumsum(lengths))
-    return starts, np.arange(starts[-1]) + np.repeat(indptr[order] - starts[:-1], lengths)
+    return np.append(0, np.cumsum(np.diff(indptr)[order])), spans(indptr[order], indptr[order + 1])
 
 
 def _unsigned(indices: Array) -> Array:
