@@ -79,7 +79,7 @@ def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, totals, 
         share = claim(board, turn, packing_shares, slot, 1)
         if share >= 0:
             for task in range(share * T * G // packing_shares, (share + 1) * T * G // packing_shares):
-                pack_tile(x, task // G, task % G, tiles[task // G, task % G], 0, N)
+                pack_tile(x, task // G, task % G, tiles[task // G, task % G], 0, 0, N)
             finished(board)
     tasks = T * ((F + pair - 1) // pair) * halves
     shares = min(SHARES, tasks)
@@ -122,7 +122,7 @@ def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, totals, 
                     if K == 0 and not has0:
                         seed_rows(total, False, total, zero, 0, N)
                     if halves == 1:
-                        unpack_tile(total, y, t, f, 0, N)
+                        unpack_tile(total, 0, y, t, f, 0, N)
             finished(board)
     if halves > 1:
         sums = min(SHARES, T * F)
@@ -135,7 +135,7 @@ def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, totals, 
                     t = task % T
                     for half in range(1, halves):
                         add_rows(totals[t, f, half], totals[t, f, 0], False, zero, 0, N)
-                    unpack_tile(totals[t, f, 0], y, t, f, 0, N)
+                    unpack_tile(totals[t, f, 0], 0, y, t, f, 0, N)
                 finished(board)
 
 
@@ -165,7 +165,7 @@ def backward_recursions(
         share = claim(board, turn, packing_shares, slot, 1)
         if share >= 0:
             for task in range(share * T * F // packing_shares, (share + 1) * T * F // packing_shares):
-                pack_tile(grad_y, task % T, task // T, lams[task % T, task // T], 0, N)
+                pack_tile(grad_y, task % T, task // T, lams[task % T, task // T], 0, 0, N)
             finished(board)
     tasks = blocks * G
     shares = min(SHARES, tasks)
@@ -256,7 +256,7 @@ def backward_recursions(
                     for block in range(1, blocks):
                         ask_to_read(grad_tiles[t, block * G + g], 0, N)
                         add_rows(grad_tiles[t, block * G + g], grad_tiles[t, g], False, zero, 0, N)
-                    unpack_tile(grad_tiles[t, g], grad_x, t, g, 0, N)
+                    unpack_tile(grad_tiles[t, g], 0, grad_x, t, g, 0, N)
                 finished(board)
 
 
@@ -272,8 +272,8 @@ def tangent_recursions(indptr, indices, phi, phi0, x, tiles, dphi, dphi0, dx, dt
         share = claim(board, turn, packing_shares, slot, 1)
         if share >= 0:
             for task in range(share * T * G // packing_shares, (share + 1) * T * G // packing_shares):
-                pack_tile(x, task // G, task % G, tiles[task // G, task % G], 0, N)
-                pack_tile(dx, task // G, task % G, dtiles[task // G, task % G], 0, N)
+                pack_tile(x, task // G, task % G, tiles[task // G, task % G], 0, 0, N)
+                pack_tile(dx, task // G, task % G, dtiles[task // G, task % G], 0, 0, N)
             finished(board)
     shares = min(SHARES, T * F)
     for turn in range(shares):
@@ -299,7 +299,7 @@ def tangent_recursions(indptr, indices, phi, phi0, x, tiles, dphi, dphi0, dx, dt
                         )
                         w = out
                         dw = dout
-                unpack_tile(total, dy, t, f, 0, N)
+                unpack_tile(total, 0, dy, t, f, 0, N)
             finished(board)
 
 

@@ -37,20 +37,13 @@ def turn_blocks(source, first, stride, target, start, step, rows, columns):
 
 
 @register_jitable
-def pack_tile(x, t, g, tile, lo, hi):
-    """x[t-th tile of the batch, g, lo..hi-1] into the rows lo..hi-1 of `tile`, zeros past the batch"""
-    width = tile.shape[1]
-    ask_to_write(tile, lo, min(hi, lo + ASKED // (width * tile.itemsize)))
-    pack_into(x, t, g, tile, lo, lo, hi)
-
-
-@register_jitable
-def pack_into(x, t, g, tile, row, lo, hi):
-    """The same into rows from `row` on"""
+def pack_tile(x, t, g, tile, row, lo, hi):
+    """x[t-th tile of the batch, g, lo..hi-1] into the rows from `row` on of `tile`, zeros past the batch"""
     B, G, N = x.shape
     width = tile.shape[1]
     first = t * width
     full = min(width, B - first)
+    ask_to_write(tile, row, row + min(hi - lo, ASKED // (width * tile.itemsize)))
     samples = full // BLOCK * BLOCK  # in whole blocks; numbers at the edges go one by one
     nodes = (hi - lo) // BLOCK * BLOCK
     turn_blocks(x, (first * G + g) * N + lo, G * N, tile, row * width, width, samples, nodes)
@@ -62,14 +55,8 @@ def pack_into(x, t, g, tile, row, lo, hi):
 
 
 @register_jitable
-def unpack_tile(tile, x, t, g, lo, hi):
+def unpack_tile(tile, row, x, t, g, lo, hi):
     """The way back"""
-    unpack_from(tile, lo, x, t, g, lo, hi)
-
-
-@register_jitable
-def unpack_from(tile, row, x, t, g, lo, hi):
-    """The same from rows from `row` on"""
     B, G, N = x.shape
     width = tile.shape[1]
     first = t * width
@@ -86,11 +73,11 @@ def unpack_from(tile, row, x, t, g, lo, hi):
 def pack_nodes(x, t, g, tile, places, few, zero, lo, hi):
     """pack_tile where node i has the row places[i], its own if `places` is empty; `few` rows, a block, on their way"""
     if places.size == 0:
-        pack_tile(x, t, g, tile, lo, hi)
+        pack_tile(x, t, g, tile, lo, lo, hi)
         return
     for first in range(lo, hi, BLOCK):
         last = min(first + BLOCK, hi)
-        pack_into(x, t, g, few, 0, first, last)
+        pack_tile(x, t, g, few, 0, first, last)
         for i in range(first, last):
             ask_for(tile, places[min(i + AHEAD, hi - 1)] * tile.shape[1], True)
             store(tile, places[i], load(few, i - first, zero))
@@ -100,11 +87,11 @@ def pack_nodes(x, t, g, tile, places, few, zero, lo, hi):
 def unpack_nodes(tile, x, t, g, places, few, zero, lo, hi):
     """The way back"""
     if places.size == 0:
-        unpack_tile(tile, x, t, g, lo, hi)
+        unpack_tile(tile, lo, x, t, g, lo, hi)
         return
     for first in range(lo, hi, BLOCK):
         last = min(first + BLOCK, hi)
         for i in range(first, last):
             ask_for(tile, places[min(i + AHEAD, hi - 1)] * tile.shape[1], False)
             store(few, i - first, load(tile, places[i], zero))
-        unpack_from(few, 0, x, t, g, first, last)
+        unpack_tile(few, 0, x, t, g, first, last)

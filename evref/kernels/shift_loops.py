@@ -189,7 +189,7 @@ def forward_part(
                     hi = nodes[share + 1] if by_rows else N
                     if step < 0:
                         for g in range(g_lo, g_hi):
-                            pack_tile(x, t, g, states[t, 0, g], lo, hi)
+                            pack_tile(x, t, g, states[t, 0, g], lo, lo, hi)
                     if step >= 0 or not by_rows:
                         recursion_rows(
                             indptr, indices, values, doubled, minus, rows, zero, (taps - 1, G, N), (g_lo, g_hi),
@@ -204,7 +204,7 @@ def forward_part(
                 await_finished(board, before)
                 mix_nodes(weights, copied, states[t, first:], y_tile, parts, wide, nodes[share], nodes[share + 1])
                 for f in range(F):
-                    unpack_tile(y_tile[f], y, t, f, nodes[share], nodes[share + 1])
+                    unpack_tile(y_tile[f], nodes[share], y, t, f, nodes[share], nodes[share + 1])
                 finished(board)
         phase += 1
         before += P
@@ -236,7 +236,7 @@ def backward_part(
             if share >= 0:
                 await_finished(board, before)  # the last tile's v is in use until then
                 for f in range(F):
-                    pack_tile(grad_y, t, f, v[f], nodes[share], nodes[share + 1])
+                    pack_tile(grad_y, t, f, v[f], nodes[share], nodes[share], nodes[share + 1])
                 finished(board)
         phase += 1
         before += P
@@ -265,7 +265,7 @@ def backward_part(
                             indptr, indices, values, doubled, minus, u, zero, sizes, (0, 1), True, chebyshev,
                             0, taps - 1, 0, N,
                         )  # fmt: skip
-                        unpack_tile(u[:N], grad_x, t, g, 0, N)
+                        unpack_tile(u[:N], 0, grad_x, t, g, 0, N)
                     finished(board)
             phase += 1
             before += waiting + feature_shares
@@ -290,7 +290,7 @@ def backward_part(
                                     step, step + 1, lo, hi,
                                 )  # fmt: skip
                             else:
-                                unpack_tile(u[:N], grad_x, t, g, lo, hi)
+                                unpack_tile(u[:N], lo, grad_x, t, g, lo, hi)
                             finished(board)
                     phase += 1
                     before += waiting + P

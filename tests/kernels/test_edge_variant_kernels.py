@@ -240,9 +240,9 @@ def test_packing_is_undone_by_unpacking(made, dtype, batch):
     again = np.empty_like(x)
     for t, g in np.ndindex(tiles.shape[:2]):
         for lo, hi in ((0, 11), (11, 37)):
-            pack(x, t, g, tiles[t, g], lo, hi)
+            pack(x, t, g, tiles[t, g], lo, lo, hi)
         for lo, hi in ((0, 20), (20, 37)):
-            unpack(tiles[t, g], again, t, g, lo, hi)
+            unpack(tiles[t, g], lo, again, t, g, lo, hi)
     assert batch == 0 or tiles.ctypes.data % 64 == 0
     assert tiles.shape[3] == layout.tile_width(batch, x.dtype)
     np.testing.assert_array_equal(again, x)
