@@ -70,7 +70,7 @@ def ev_forward(graph: Graph, phi: Array, phi0: Array | None, x: Array) -> tuple[
         n = max(1, min(n, T * F * max(halves, 1)))
         totals = workspace("totals", (T, F, halves, N, width), x.dtype)
         # In pairs only if all threads have several all the same; no sum changes its order by it.
-        pair = 1 if halves or states.size or 4 * n > T * F else _pair(phi0, N * width * x.itemsize)
+        pair = 1 if halves or states.size or 4 * n > T * F else _pair(phi, phi0, N * width)
         scratch = workspace("scratch", (n, 3 * pair, N, width), x.dtype)
         threads.call(kernels.forward, n, *walk.by_rows, phi, phi0, x, tiles, states, y, totals, pair, scratch)
     return y, Saved(tiles, states, B)
@@ -92,14 +92,7 @@ def ev_backward(
     n = _useful_threads(2 * T * F * G * K * nnz * width)
     by_steps = _by_steps(K, nnz, width)
     walk = walk_of(graph, local=by_steps and width * phi.itemsize >= LOCAL_BYTES)
-    arguments = (
-        *walk.by_columns,
-        phi,
-        _laid_out(phi0, walk),
-        tiles,
-        states,
-        grad_y,
-    )
+    arguments = (*walk.by_columns, phi, _laid_out(phi0, walk), tiles, states, grad_y)
     stretch = max(1, K if K <= STRETCH else isqrt(K - 1) + 1)  # of K steps: their states are there at once
     own = 0 if states.size else stretch + -(-K // stretch)
     if T == 0:
@@ -125,7 +118,7 @@ def ev_backward(
             blocks = 1
         n = min(n, blocks * G)
         grad_tiles = workspace("grad_tiles", (T, blocks * G, N, width), dtype)
-        pair = _pair(phi0, N * width * dtype.itemsize) if own and 1 < K == stretch else 1
+        pair = _pair(phi, phi0, N * width) if own and 1 < K == stretch else 1
         scratch = workspace("scratch", (n, 2 + own + pair - 1, N, width), dtype)
         threads.call(
             kernels.backward, n, *walk.by_rows, *arguments, lams, grad_phi, grad_phi0, grad_tiles, grad_x,
@@ -201,9 +194,9 @@ def _few(n: int, width: int, dtype: np.dtype) -> Array:
     return workspace("few", (n, packing.BLOCK, width), dtype)
 
 
-def _pair(phi0: Array, state_bytes: int) -> int:
+def _pair(phi: Array, phi0: Array, state_size: int) -> int:
     """Output features that take the first step of their recursions together: two where they start from the same x_g."""
-    return 2 if len(phi0) == 0 and state_bytes >= PAIR_BYTES else 1
+    return 2 if len(phi) > 0 and len(phi0) == 0 and state_size * phi.itemsize >= PAIR_BYTES else 1
 
 
 def _by_steps(K: int, nnz: int, width: int) -> bool:

@@ -154,6 +154,17 @@ def test_every_way_to_share_the_work_gives_the_same_bits(monkeypatch, F, G, B, w
             close(ours, expected, rtol=1e-12)
 
 
+def test_no_steps_make_no_pairs(monkeypatch):
+    """An empty sum: nothing may be read of a first step that is not there."""
+    graph = random_graph(5, 20)
+    case = problem(2, graph, 0, 8, 2, 60, False)
+    monkeypatch.setattr(compiled, "PAIR_BYTES", 0)
+    monkeypatch.setattr(loops, "kernels_for", loops.plain_kernels)  # where an index out of range is an error
+    with ev.use_threads(1):
+        y, _ = compiled.ev_forward(graph, case[0], None, case[2])
+    assert not y.any()
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("with0", [False, True])
 @pytest.mark.parametrize("B", [1, 5, 16, 130])
