@@ -1,7 +1,8 @@
 """The hot loops, twice: `reference` (NumPy/SciPy, reads like the equations) and `compiled` (numba, runs by default).
 
 Both modules define the same functions with the same signatures; :func:`current` returns the one in force. So do the
-pairs `shift_` (filters of one shift) and `learning_` (what training does around its filters).
+pairs `shift_` (filters of one shift), `learning_` (what training does around its filters) and `classifier_` (a whole
+network).
 """
 
 from __future__ import annotations
@@ -20,7 +21,17 @@ from .. import checks
 from .settings import Setting
 from .threads import n_threads, use_threads
 
-__all__ = ["BACKENDS", "backend", "current", "for_learning", "for_shifts", "n_threads", "use_backend", "use_threads"]
+__all__ = [
+    "BACKENDS",
+    "backend",
+    "current",
+    "for_classifiers",
+    "for_learning",
+    "for_shifts",
+    "n_threads",
+    "use_backend",
+    "use_threads",
+]
 
 BACKENDS = {"numba": "compiled", "numpy": "reference"}
 
@@ -65,6 +76,11 @@ def for_shifts(dtype: np.dtype) -> ModuleType:
 def for_learning(dtype: np.dtype) -> ModuleType:
     """The kernels in force for what a training does around its filters: activations, losses, optimisers."""
     return _for_dtype("learning_", dtype)
+
+
+def for_classifiers(dtype: np.dtype) -> ModuleType:
+    """The kernels in force for the network that the paper trains, with its loss, as a whole."""
+    return _for_dtype("classifier_", dtype)
 
 
 def _for_dtype(family: str, dtype: np.dtype) -> ModuleType:

@@ -9,7 +9,7 @@ order, whatever the number of threads.
 
 from __future__ import annotations
 
-from math import isqrt, prod
+from math import isqrt
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -68,7 +68,7 @@ def ev_forward(graph: Graph, phi: Array, phi0: Array | None, x: Array) -> tuple[
         # A few features, an odd number of them, are no even work for two: then in halves, each with a sum of its own.
         halves = 2 if T * F in (1, 3, 5, 7) and G > 1 and 2 * T * F * N * width * x.itemsize <= BLOCK_BYTES else 0
         n = max(1, min(n, T * F * max(halves, 1)))
-        totals = workspace("totals", (T, F, halves, N, width), x.dtype)
+        totals = workspace("totals", (T, halves, F, N, width), x.dtype)
         # In pairs only if all threads have several all the same; no sum changes its order by it.
         pair = 1 if halves or states.size or 4 * n > T * F else _pair(phi, phi0, N * width)
         scratch = workspace("scratch", (n, 3 * pair, N, width), x.dtype)
@@ -93,7 +93,7 @@ def ev_backward(
     by_steps = _by_steps(K, nnz, width)
     walk = walk_of(graph, local=by_steps and width * phi.itemsize >= LOCAL_BYTES)
     arguments = (*walk.by_columns, phi, _laid_out(phi0, walk), tiles, states, grad_y)
-    stretch = max(1, K if K <= STRETCH else isqrt(K - 1) + 1)  # of K steps: their states are there at once
+    stretch = _stretch(K)
     own = 0 if states.size else stretch + -(-K // stretch)
     if T == 0:
         grad_phi.fill(0)
@@ -165,18 +165,28 @@ def _writable(array: Array) -> Array:
 
 
 def _saved_arrays(phi: Array, phi0: Array, batch: int, n_nodes: int) -> tuple[Array, Array]:
-    """Places for the packed input and for the states that the adjoint needs, none where they would be large.
+    """Places for the packed input and for the states that the adjoint needs."""
+    _, F, G, _ = phi.shape
+    tiles = empty_tiles(batch, G, n_nodes, phi.dtype)
+    T, _, _, width = tiles.shape
+    kept = _n_kept(phi, len(phi0) > 0, T, n_nodes, width)
+    return tiles, aligned_empty((T, F, G, kept, n_nodes, width), phi.dtype)
+
+
+def _n_kept(phi: Array, has0: bool, n_tiles: int, n_nodes: int, width: int) -> int:
+    """States of each filter that are kept for the adjoint, all it needs or, where they would be large, none.
 
     Large is more than the caches hold and more than a quarter of the parameters.
     """
     K, F, G, nnz = phi.shape
-    tiles = empty_tiles(batch, G, n_nodes, phi.dtype)
-    T, _, _, width = tiles.shape
-    shape = (T, F, G, max(K - 1, 0) + (len(phi0) > 0), n_nodes, width)  # w^(K) is not needed
+    needed = max(K - 1, 0) + has0  # w^(K) is not
     limit = KEPT_BYTES * (KEPT_STEPS if _by_steps(K, nnz, width) else 1)
-    if prod(shape) * phi.itemsize > max(limit, phi.nbytes // 4):
-        shape = (T, F, G, 0, n_nodes, width)
-    return tiles, aligned_empty(shape, phi.dtype)
+    return needed if n_tiles * F * G * needed * n_nodes * width * phi.itemsize <= max(limit, phi.nbytes // 4) else 0
+
+
+def _stretch(K: int) -> int:
+    """Steps whose states are there at once where none are kept, of K."""
+    return max(1, K if K <= STRETCH else isqrt(K - 1) + 1)
 
 
 def _useful_threads(work: int) -> int:

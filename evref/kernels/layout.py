@@ -8,9 +8,11 @@ registers (one is needed for the neighbour's row, so that eight fit the sixteen 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from functools import cache
 from math import prod
 from sys import getrefcount
+from typing import Any
 
 import numpy as np
 
@@ -80,7 +82,7 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 class _Workspaces(threading.local):
     def __init__(self) -> None:
         self.blocks: dict[str, tuple[np.ndarray, int]] = {}  # with where their cache lines begin
-        self.arrays: dict[tuple, np.ndarray] = {}  # in the blocks, by what was asked for: a look instead of a new array
+        self.arrays: dict[tuple, Any] = {}  # in the blocks, by what was asked for: a look instead of a new array
 
 
 _workspaces = _Workspaces()
@@ -109,6 +111,15 @@ def _new_workspace(name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.nda
         arrays.clear()  # among them those in the block that went
     arrays[name, shape, dtype] = np.ndarray(shape, dtype, *blocks[name])
     return arrays[name, shape, dtype]
+
+
+def workspaces(key: tuple, make: Callable[[], tuple]) -> tuple:
+    """Several of them at once: what make() returned when it was last asked for `key`, one look for all."""
+    arrays = _workspaces.arrays.get(key)
+    if arrays is None:
+        arrays = make()
+        _workspaces.arrays[key] = arrays
+    return arrays
 
 
 def release() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from . import threads
-from .compiled import _useful_threads, _writable
+from .compiled import SERIAL_BELOW, _useful_threads, _writable
 from .jit import compiled
 from .layout import aligned_empty
 from .together import claim, together
@@ -82,27 +82,41 @@ WORK = 32  # multiply-adds that take as long as an entry
 
 
 def adam_update(
-    param: Array, grad: Array, m: Array, v: Array, rate: float, beta1: float, beta2: float, epsilon: float, step: int
-) -> tuple[Array, Array, Array]:
-    """See :func:`evref.kernels.learning_reference.adam_update`."""
-    _require_same_shape(param, grad)
-    dtype = param.dtype
-    new = aligned_empty((3, *param.shape), dtype)  # one block for the three
-    # Threads share the columns of (first axis, rest). Parameters (K, F, G, nnz) have their output features there, which
-    # the filters share as well: everyone finds its own in its own cache. One thread has one share and one row.
-    n = _useful_threads(WORK * param.size)
-    arrays = [_matrix(_writable(a if a.dtype == dtype else a.astype(dtype)), n) for a in (param, grad, m, v)]
-    threads.call(
-        _adam_update, n, *arrays, new.reshape(3, *arrays[0].shape), rate, beta1, beta2, epsilon, float(step), n
-    )
-    return new[0], new[1], new[2]
+    params: list[Array], grads: list[Array], ms: list[Array], vs: list[Array],
+    rate: float, beta1: float, beta2: float, epsilon: float, step: int,
+) -> list[tuple[Array, Array, Array]]:  # fmt: skip
+    """See :func:`evref.kernels.learning_reference.adam_update`. One call for all arrays of a dtype: usually one."""
+    new: dict[int, Array] = {}
+    for dtype in dict.fromkeys([p.dtype for p in params]):
+        chosen = [i for i, p in enumerate(params) if p.dtype == dtype]
+        n = _useful_threads(WORK * max(params[i].size for i in chosen))
+        blocks = []
+        arrays: list[list[Array]] = [[], [], [], [], []]
+        for i in chosen:
+            _require_same_shape(params[i], grads[i])
+            block = aligned_empty((3, *params[i].shape), dtype)  # one for the three
+            blocks.append(block)
+            rows = _rows(params[i], n)
+            arrays[4].append(block.reshape(3, rows, -1))
+            for k, values in enumerate((params, grads, ms, vs)):
+                array = values[i]
+                arrays[k].append(_writable(array if array.dtype == dtype else array.astype(dtype)).reshape(rows, -1))
+        threads.call(_adam_update, n, *map(tuple, arrays), rate, beta1, beta2, epsilon, float(step), n)
+        new.update(zip(chosen, blocks, strict=True))
+    return [(block[0], block[1], block[2]) for block in map(new.__getitem__, range(len(params)))]
+
+
+def _rows(param: Array, n: int) -> int:
+    """Threads share the columns of (first axis, rest), of arrays large enough. Parameters (K, F, G, nnz) have their
+    output features there, which the filters share as well: everyone finds its own in its own cache."""
+    return len(param) if n > 1 and param.ndim > 1 and WORK * param.size >= SERIAL_BELOW else 1
 
 
 @register_jitable
-def _adam_entries(param, grad, m, v, new_param, new_m, new_v, keep1, rest1, keep2, rest2, size, root, least):
+def _adam_entries(param, grad, m, v, new_param, new_m, new_v, keep1, rest1, keep2, rest2, size, root, least, shrink):
     """One pass over memory instead of NumPy's dozen; the order is the reference twin's."""
     for i in range(param.size):
-        g = grad[i]
+        g = grad[i] + shrink * param[i] if shrink != 0 else grad[i]
         first = keep1 * m[i] + rest1 * g
         second = keep2 * v[i] + rest2 * g * g
         new_param[i] = param[i] - size * first / (sqrt(second) / root + least)
@@ -111,31 +125,33 @@ def _adam_entries(param, grad, m, v, new_param, new_m, new_v, keep1, rest1, keep
 
 
 @register_jitable
-def _adam_part(param, grad, m, v, new, rate, beta1, beta2, epsilon, step, shares, board, slot):
-    """new: parameters, m, v."""
-    number = param.dtype.type  # constants are rounded once, as NumPy rounds them
+def adam_part(params, grads, ms, vs, news, rate, beta1, beta2, epsilon, decay, step, shares, board, slot):
+    """news: parameters, m, v. An array whose moments are empty is not learned; `decay` of a parameter is added to its
+    gradient."""
+    number = params[0].dtype.type  # constants are rounded once, as NumPy rounds them
     keep1, rest1, keep2, rest2 = number(beta1), number(1 - beta1), number(beta2), number(1 - beta2)
     size, root = number(rate / (1 - beta1**step)), number((1 - beta2**step) ** 0.5)
-    least = number(epsilon)
+    least, shrink = number(epsilon), number(decay)
     for turn in range(shares):
         share = claim(board, turn, shares, slot, 1)
         if share >= 0:
-            lo, hi = share * param.shape[1] // shares, (share + 1) * param.shape[1] // shares
-            for row in range(param.shape[0]):
-                _adam_entries(
-                    param[row][lo:hi], grad[row][lo:hi], m[row][lo:hi], v[row][lo:hi],
-                    new[0, row][lo:hi], new[1, row][lo:hi], new[2, row][lo:hi],
-                    keep1, rest1, keep2, rest2, size, root, least,
-                )  # fmt: skip
+            for i in range(len(params)):
+                param, grad, m, v, new = params[i], grads[i], ms[i], vs[i], news[i]
+                lo, hi = share * m.shape[1] // shares, (share + 1) * m.shape[1] // shares
+                if WORK * m.size < SERIAL_BELOW:
+                    lo, hi = 0, m.shape[1] if share == 0 else 0
+                for row in range(m.shape[0]):
+                    _adam_entries(
+                        param[row][lo:hi], grad[row][lo:hi], m[row][lo:hi], v[row][lo:hi],
+                        new[0, row][lo:hi], new[1, row][lo:hi], new[2, row][lo:hi],
+                        keep1, rest1, keep2, rest2, size, root, least, shrink,
+                    )  # fmt: skip
 
 
 @compiled
-def _adam_update(param, grad, m, v, new, rate, beta1, beta2, epsilon, step, shares, board, n):
-    together(_adam_part, (param, grad, m, v, new, rate, beta1, beta2, epsilon, step, shares, board), board, n)
-
-
-def _matrix(array: Array, n: int) -> Array:
-    return array.reshape(len(array) if n > 1 and array.ndim > 1 else 1, -1)
+def _adam_update(params, grads, ms, vs, news, rate, beta1, beta2, epsilon, step, shares, board, n):
+    arguments = (params, grads, ms, vs, news, rate, beta1, beta2, epsilon, 0.0, step, shares, board)
+    together(adam_part, arguments, board, n)
 
 
 def _require_same_shape(one: Array, other: Array) -> None:

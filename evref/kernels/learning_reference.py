@@ -41,15 +41,19 @@ def relu_backward(keep: Array, grad_y: Array) -> Array:
 
 
 def adam_update(
-    param: Array, grad: Array, m: Array, v: Array, rate: float, beta1: float, beta2: float, epsilon: float, step: int
-) -> tuple[Array, Array, Array]:
-    """One step of Adam (Kingma & Ba 2015, algorithm 1), `step` counted from 1; returns new param, m, v.
+    params: list[Array], grads: list[Array], ms: list[Array], vs: list[Array],
+    rate: float, beta1: float, beta2: float, epsilon: float, step: int,
+) -> list[tuple[Array, Array, Array]]:  # fmt: skip
+    """One step of Adam (Kingma & Ba 2015, algorithm 1), `step` counted from 1; new (param, m, v) for each array.
 
     m <- beta1 m + (1 - beta1) g,           v <- beta2 v + (1 - beta2) g^2,
     param <- param - rate * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
     """
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad * grad
     size = rate / (1 - beta1**step)
     root = (1 - beta2**step) ** 0.5
-    return param - size * m / (np.sqrt(v) / root + epsilon), m, v
+    new = []
+    for param, grad, m, v in zip(params, grads, ms, vs, strict=True):
+        m = beta1 * m + (1 - beta1) * grad
+        v = beta2 * v + (1 - beta2) * grad * grad
+        new.append((param - size * m / (np.sqrt(v) / root + epsilon), m, v))
+    return new

@@ -20,26 +20,12 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from . import jit, packing, rows, steps, vectors
+from . import jit, packing, recursions, rows, steps, vectors
 from . import together as team
 from .jit import compiled
 from .packing import ask_to_read, ask_to_write, pack_tile, unpack_tile
-from .rows import (
-    add_rows,
-    adjoint_columns,
-    adjoint_rows,
-    adjoint_scale_rows,
-    gather_rows,
-    gather_rows_quiet,
-    gather_rows_quiet_two,
-    gather_rows_two,
-    gather_tangent_rows,
-    outer_rows,
-    scale_rows,
-    scale_rows_quiet,
-    scale_tangent_rows,
-    seed_rows,
-)
+from .recursions import adjoint_filter, first_states_of_two, forward_filters
+from .rows import add_rows, gather_tangent_rows, scale_tangent_rows, seed_rows
 from .steps import backward_steps, forward_steps
 from .together import LEFT, SHARES, await_finished, claim, finished, serve, together
 from .vectors import zeros
@@ -55,24 +41,18 @@ def source_of(*modules: Any) -> int:
     return int.from_bytes(sha256(text).digest()[:6], "little")
 
 
-SOURCE = source_of(jit, packing, rows, steps, team, vectors)
+SOURCE = source_of(jit, packing, recursions, rows, steps, team, vectors)
 
 
 @register_jitable
 def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, totals, pair, scratch, zero, board, slot):
     """y[t, f] = sum_g sum_k w^(k)_fg. Phases: pack (t, g); the filters of (f, t), or of half the g; then, if those were
-    halves, their sums. scratch: two states and the sum, for each of `pair` output features. totals: sums of halves, or
-    nothing. Two features at a time (only without Phi^(0), kept states and halves) share the first walk over x_g.
-
-    states[t, f, g] receives what the adjoint needs, w^(1)..w^(K-1) and, if there is a Phi^(0), before them w^(0),
-    unless it is empty.
+    halves, their sums. scratch: two states for each of `pair` output features, then their sums. totals: sums of halves,
+    or nothing. In pairs only without Phi^(0), kept states and halves.
     """
-    K, F, G, _ = phi.shape
+    _, F, G, _ = phi.shape
     T, _, N, _ = tiles.shape
-    has0 = phi0.shape[0] > 0
-    kept = states.shape[3] > 0
-    in_place = None  # rows of phi are where indptr says
-    halves = max(1, totals.shape[2])
+    halves = max(1, totals.shape[1])
     mine = scratch[slot]
     packing_shares = min(SHARES, T * G)
     for turn in range(packing_shares):
@@ -92,50 +72,27 @@ def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, totals, 
                 last_f = min(first_f + pair, F)
                 half = task // T % halves
                 t = task % T
-                first_g = half * G // halves
-                for g in range(first_g, (half + 1) * G // halves):
-                    if g + 1 < G:
-                        ask_to_read(tiles[t, g + 1], 0, N)
-                    shared = last_f == first_f + 2
-                    if shared:
-                        gather_rows_two(
-                            indptr, indices, phi[0, first_f, g], phi[0, first_f + 1, g], tiles[t, g],
-                            mine[1], mine[4], mine[2], mine[5], g == first_g, zero, K > 1, 0, N,
-                        )  # fmt: skip
+                inputs = (half * G // halves, (half + 1) * G // halves)
+                sums = mine[2 * pair :] if halves == 1 else totals[t, half, first_f:]
+                forward_filters(
+                    indptr, indices, phi, phi0, tiles[t], states[t], (first_f, last_f), inputs, sums, mine, zero
+                )
+                if halves == 1:
                     for f in range(first_f, last_f):
-                        own = mine[3 * (f - first_f) :]
-                        total = own[2] if halves == 1 else totals[t, f, half]
-                        w = tiles[t, g]
-                        if has0:
-                            w = states[t, f, g, 0] if kept else own[0]
-                            scale_rows(phi0[f, g], tiles[t, g], w, total, g == first_g, zero, 0, N)
-                        for k in range(K):
-                            out = states[t, f, g, k + has0] if kept and k + 1 < K else own[(k + 1) % 2]
-                            fresh = g == first_g and k == 0 and not has0
-                            if k > 0 or not shared:
-                                gather_rows(
-                                    indptr, indices, in_place, phi[k, f, g], w, out, total, fresh, zero, k + 1 < K, 0, N
-                                )
-                            w = out
-                for f in range(first_f, last_f):
-                    total = mine[3 * (f - first_f) + 2] if halves == 1 else totals[t, f, half]
-                    if K == 0 and not has0:
-                        seed_rows(total, False, total, zero, 0, N)
-                    if halves == 1:
-                        unpack_tile(total, 0, y, t, f, 0, N)
+                        unpack_tile(sums[f - first_f], 0, y, t, f, 0, N)
             finished(board)
     if halves > 1:
-        sums = min(SHARES, T * F)
-        for turn in range(sums):
-            share = claim(board, turn, sums, slot, 3)
+        n_sums = min(SHARES, T * F)
+        for turn in range(n_sums):
+            share = claim(board, turn, n_sums, slot, 3)
             if share >= 0:
                 await_finished(board, packing_shares + shares)
-                for task in range(share * T * F // sums, (share + 1) * T * F // sums):
+                for task in range(share * T * F // n_sums, (share + 1) * T * F // n_sums):
                     f = task // T
                     t = task % T
                     for half in range(1, halves):
-                        add_rows(totals[t, f, half], totals[t, f, 0], False, zero, 0, N)
-                    unpack_tile(totals[t, f, 0], 0, y, t, f, 0, N)
+                        add_rows(totals[t, half, f], totals[t, 0, f], False, zero, 0, N)
+                    unpack_tile(totals[t, 0, f], 0, y, t, f, 0, N)
                 finished(board)
 
 
@@ -147,19 +104,12 @@ def backward_recursions(
     """Adjoint of forward_recursions. Phases: pack (f, t); an input feature g and one of `blocks` blocks of output
     features; sum over the blocks and unpack (t, g), unless grad_x is empty because nobody asks for it.
 
-    A task of the second phase owns grad_phi[:, its f, g] and grad_tiles[:, task]. scratch: two cotangents, then, where
-    forward kept no states, room for those of a stretch of steps and for the ones at which stretches begin: the states
-    are computed once to find these, and once more stretch by stretch. A stretch as long as K needs no such walk. Output
-    features in pairs (only if that is so and there is no Phi^(0)) share the walk to w^(1); its place is the last.
+    A task of the second phase owns grad_phi[:, its f, g] and grad_tiles[:, task]. scratch: see `adjoint_filter`.
     """
-    K, F, G, _ = phi.shape
+    _, F, G, _ = phi.shape
     T, _, N, _ = tiles.shape
-    has0 = phi0.shape[0] > 0
-    kept = states.shape[3] > 0
-    in_place = None  # rows of phi are where indptr says
     wanted = grad_x.shape[0] > 0
     mine = scratch[slot]
-    ahead = mine[len(mine) - 1]  # w^(1) of the second feature of a pair
     packing_shares = min(SHARES, T * F)
     for turn in range(packing_shares):
         share = claim(board, turn, packing_shares, slot, 1)
@@ -185,63 +135,15 @@ def backward_recursions(
                     for tf in range(T * (1 + shared)):  # tiles inside: phi and its gradient are in the caches then
                         t = tf // (1 + shared)
                         f = lead + tf % (1 + shared)
-                        second = f > lead
                         if wanted and f == first_f:
                             ask_to_write(grad_tiles[t, task], 0, N)
-                        if shared and not second:
-                            gather_rows_quiet_two(
-                                indptr, indices, phi[0, f, g], phi[0, f + 1, g], tiles[t, g], mine[3], ahead, zero, 0, N
-                            )
-                        if not kept:
-                            if has0:
-                                scale_rows_quiet(phi0[f, g], tiles[t, g], mine[2], zero, 0, N)
-                            w = mine[2] if has0 else tiles[t, g]
-                            for k in range(1, (K - 1) // stretch * stretch + 1):
-                                out = mine[k % 2] if k % stretch else mine[1 + stretch + k // stretch]
-                                gather_rows_quiet(indptr, indices, in_place, phi[k - 1, f, g], w, out, zero, 0, N)
-                                w = out
-                        lam = lams[t, f]
-                        for k in range(K - 1, -1, -1):
-                            w = tiles[t, g]
-                            if kept:
-                                w = states[t, f, g, k - 1 + has0] if k > 0 or has0 else w
-                            else:
-                                if k >= stretch:
-                                    w = mine[1 + stretch + k // stretch]
-                                elif has0:
-                                    w = mine[2]
-                                if k == K - 1 or (k + 1) % stretch == 0:  # into the next stretch
-                                    for j in range(k // stretch * stretch + 1, k + 1):
-                                        again = ahead if second and j == 1 else mine[2 + j % stretch]
-                                        if j > 1 or not shared:
-                                            gather_rows_quiet(
-                                                indptr, indices, in_place, phi[j - 1, f, g], w, again, zero, 0, N
-                                            )
-                                        w = again
-                                if k % stretch:
-                                    w = ahead if second and k == 1 else mine[2 + k % stretch]
-                            out = mine[k % 2]
-                            seeded = k > 0 or has0
-                            if not (wanted or seeded):
-                                outer_rows(indptr, indices, in_place, lam, w, grad_phi[k, f, g], t == 0, zero, 0, N)
-                            elif narrow:
-                                seed_rows(lams[t, f], seeded, out, zero, 0, N)
-                                adjoint_rows(
-                                    indptr, indices, phi[k, f, g], lam, w, out, grad_phi[k, f, g], t == 0, zero, 0, N
-                                )
-                            else:
-                                adjoint_columns(
-                                    column_indptr, row_indices, transpose, phi[k, f, g], lam, w,
-                                    lams[t, f], seeded, out, grad_phi[k, f, g], t == 0, zero, 0, N,
-                                )  # fmt: skip
-                            lam = out
-                        if has0:
-                            adjoint_scale_rows(
-                                phi0[f, g], lam, tiles[t, g], grad_phi0[f, g], t == 0,
-                                grad_tiles[t, task], f == first_f, zero, 0, N,
-                            )  # fmt: skip
-                        elif wanted:
-                            add_rows(lam, grad_tiles[t, task], f == first_f, zero, 0, N)
+                        if shared and f == lead:
+                            first_states_of_two(indptr, indices, phi, tiles[t, g], f, g, mine, zero)
+                        adjoint_filter(
+                            indptr, indices, column_indptr, row_indices, transpose, phi, phi0, f, g, tiles[t, g],
+                            states[t, f, g], lams[t, f], grad_phi, grad_phi0, t == 0, grad_tiles[t, task], f == first_f,
+                            wanted, stretch, shared, f > lead, narrow, mine, zero,
+                        )  # fmt: skip
             finished(board)
     if wanted:
         before = packing_shares + shares

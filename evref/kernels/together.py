@@ -263,6 +263,9 @@ replaces(give_way)(_called("" if sys.platform == "win32" else "sched_yield", ir.
 
 def _borrowed(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     """An array without its owner: every slice would count references, and threads counting in one place take turns."""
+    if isinstance(kind, types.Tuple | types.UniTuple):
+        parts = zip(kind.types, cgutils.unpack_tuple(builder, value), strict=True)
+        return context.make_tuple(builder, kind, [_borrowed(context, builder, *part) for part in parts])
     if not isinstance(kind, types.Array):
         return value
     array = context.make_array(kind)(context, builder, value)

@@ -56,6 +56,21 @@ def dot(x: Any, y: Any) -> Any:
     return (x * y).sum(dtype=x.dtype)
 
 
+def filled(a: Any, zero: Any) -> Any:
+    """A row that holds the number a everywhere"""
+    return np.full_like(zero, a)
+
+
+def positive(x: Any) -> Any:
+    """x where it is above zero, else 0; a NaN stays a NaN"""
+    return np.where(x <= 0, x.dtype.type(0), x)
+
+
+def where_positive(x: Any, y: Any) -> Any:
+    """y where x is above zero or a NaN, else 0"""
+    return np.where(x <= 0, y.dtype.type(0), y)
+
+
 def ask_for(array: Any, place: int, writing: bool) -> None:
     """The cache line of array.flat[place] will be needed soon: no need to wait for it now, only to ask."""
 
@@ -169,13 +184,18 @@ def _add(typing: Any, x: Any, y: Any) -> Any:
 FUSE = ("contract",)  # a multiply and an add may become one instruction; never nnan or ninf: NaN must propagate
 
 
+def _everywhere(builder: Any, vector: Vector, number: Any) -> Any:
+    """A register with `number` in every lane."""
+    unset = ir.Constant(vector.part_type, ir.Undefined)
+    first = builder.insert_element(unset, number, ir.Constant(ir.IntType(32), 0))
+    first_lane = ir.Constant(ir.VectorType(ir.IntType(32), vector.lanes), [0] * vector.lanes)
+    return builder.shuffle_vector(first, unset, first_lane)
+
+
 @replaces(scale_add)
 def _scale_add(typing: Any, a: Any, x: Any, y: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        unset = ir.Constant(y.part_type, ir.Undefined)
-        first = builder.insert_element(unset, args[0], ir.Constant(ir.IntType(32), 0))
-        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), y.lanes), [0] * y.lanes)
-        scale = builder.shuffle_vector(first, unset, everywhere)
+        scale = _everywhere(builder, y, args[0])
 
         def part(k: int) -> Any:
             product = builder.fmul(scale, builder.extract_value(args[1], k), flags=FUSE)
@@ -203,6 +223,42 @@ def _dot(typing: Any, x: Any, y: Any) -> Any:
         return builder.call(reduce, [ir.Constant(element, 0.0), total], fastmath=("reassoc",))
 
     return x.dtype(x, y), codegen
+
+
+@replaces(filled)
+def _filled(typing: Any, a: Any, zero: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        register = _everywhere(builder, zero, args[0])
+        return by_part(builder, zero, lambda k: register)
+
+    return zero(zero.dtype, zero), codegen
+
+
+def _kept_where_positive(builder: Any, vector: Vector, x: Any, y: Any) -> Any:
+    """`ugt` is true for a NaN."""
+    nothing = ir.Constant(vector.part_type, [0.0] * vector.lanes)
+
+    def part(k: int) -> Any:
+        keep = builder.fcmp_unordered(">", builder.extract_value(x, k), nothing)
+        return builder.select(keep, builder.extract_value(y, k), nothing)
+
+    return by_part(builder, vector, part)
+
+
+@replaces(positive)
+def _positive(typing: Any, x: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _kept_where_positive(builder, x, args[0], args[0])
+
+    return x(x), codegen
+
+
+@replaces(where_positive)
+def _where_positive(typing: Any, x: Any, y: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _kept_where_positive(builder, x, *args)
+
+    return x(x, y), codegen
 
 
 @replaces(ask_for, prefer_literal=True)

@@ -9,7 +9,7 @@ is a flat dict of arrays, which a checkpoint can hold as it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, ClassVar
 
@@ -23,7 +23,7 @@ State = dict[str, np.ndarray]
 
 
 class Optimizer:
-    """Base of the optimisers: the doors. An optimiser names its moments and writes `_update` for one array."""
+    """Base of the optimisers: the doors. An optimiser names its moments and writes `_update`."""
 
     moments: ClassVar[tuple[str, ...]]  # arrays kept for each parameter
     learning_rate: float
@@ -33,12 +33,12 @@ class Optimizer:
         return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in vars(self).items())})"
 
     def _state_shapes(self, params: Parameters) -> dict[str, tuple[int, ...]]:
-        return {key: p.shape for name, p in params.items() for key in _state_keys(self.moments, name)}
+        return {key: p.shape for name, p in params.items() for key in state_keys(self.moments, name)}
 
     def init(self, params: Mapping[str, Any]) -> State:
         """The state before the first step: zero steps, zero moments."""
         arrays = {name: checks.as_floating(f"params[{name!r}]", p) for name, p in params.items()}
-        zeros = {key: np.zeros_like(p) for name, p in arrays.items() for key in _state_keys(self.moments, name)}
+        zeros = {key: np.zeros_like(p) for name, p in arrays.items() for key in state_keys(self.moments, name)}
         return {"step": np.zeros((), np.int64), **zeros}
 
     def step(
@@ -61,24 +61,32 @@ class Optimizer:
     ) -> tuple[Parameters, State]:
         """`step` behind its door: `fit` has checked once what does not change from step to step."""
         count = int(state["step"]) + 1
-        new_params, new_state = {}, {"step": np.array(count, np.int64)}
+        arrays, gradients = list(params.values()), []
         for name, p in params.items():
-            gradient = grads[name].astype(p.dtype, copy=False)
+            gradient = grads[name]
             if gradient.shape != p.shape:
                 raise ValueError(f"grads[{name!r}] has shape {gradient.shape}; expected {p.shape}")
-            if self.weight_decay:
-                gradient = gradient + self.weight_decay * p
-            keys = _state_keys(self.moments, name)
-            new_params[name], *new = self._update(p, gradient, [state[key] for key in keys], rate, count)
-            new_state.update(zip(keys, new, strict=True))
+            if gradient.dtype != p.dtype:
+                gradient = gradient.astype(p.dtype)
+            gradients.append(gradient + self.weight_decay * p if self.weight_decay else gradient)
+        keys = [state_keys(self.moments, name) for name in params]
+        moments = [[state[key] for key in same] for same in zip(*keys, strict=True)]
+        new_params, new_state = {}, {"step": np.array(count, np.int64)}
+        updates = self._update(arrays, gradients, moments, rate, count) if params else ()
+        for name, names, (p, *new) in zip(params, keys, updates, strict=True):
+            new_params[name] = p
+            new_state.update(zip(names, new, strict=True))
         return new_params, new_state
 
-    def _update(self, p: Array, gradient: Array, moments: list[Array], rate: float, count: int) -> tuple[Array, ...]:
+    def _update(
+        self, params: list[Array], grads: list[Array], moments: list[list[Array]], rate: float, count: int
+    ) -> Iterable[tuple[Array, ...]]:
+        """(param, *moments) after a step, for each of `params`; moments has a list for each name of them."""
         raise TypeError(f"{type(self).__name__} defines no _update")
 
 
 @cache  # a step asks for them again and again
-def _state_keys(moments: tuple[str, ...], name: str) -> tuple[str, ...]:
+def state_keys(moments: tuple[str, ...], name: str) -> tuple[str, ...]:
     return tuple(f"{moment}.{name}" for moment in moments)
 
 
@@ -128,9 +136,11 @@ class Adam(Optimizer):
         self.epsilon = checks.as_number("epsilon", epsilon, 0)
         self.weight_decay = checks.as_number("weight_decay", weight_decay, 0)
 
-    def _update(self, p: Array, gradient: Array, moments: list[Array], rate: float, count: int) -> tuple[Array, ...]:
-        update = kernels.for_learning(p.dtype).adam_update
-        return update(p, gradient, *moments, rate, self.beta1, self.beta2, self.epsilon, count)
+    def _update(
+        self, params: list[Array], grads: list[Array], moments: list[list[Array]], rate: float, count: int
+    ) -> list[tuple[Array, ...]]:
+        update = kernels.for_learning(params[0].dtype).adam_update
+        return update(params, grads, *moments, rate, self.beta1, self.beta2, self.epsilon, count)
 
 
 class SGD(Optimizer):
@@ -166,7 +176,10 @@ class SGD(Optimizer):
         if self.nesterov and not self.momentum:
             raise ValueError("nesterov is True but momentum is 0; expected momentum > 0")
 
-    def _update(self, p: Array, gradient: Array, moments: list[Array], rate: float, count: int) -> tuple[Array, ...]:
-        v = self.momentum * moments[0] + gradient
-        direction = gradient + self.momentum * v if self.nesterov else v
-        return p - rate * direction, v
+    def _update(
+        self, params: list[Array], grads: list[Array], moments: list[list[Array]], rate: float, count: int
+    ) -> Iterator[tuple[Array, ...]]:
+        for p, gradient, v in zip(params, grads, moments[0], strict=True):
+            v = self.momentum * v + gradient
+            direction = gradient + self.momentum * v if self.nesterov else v
+            yield p - rate * direction, v

@@ -6,15 +6,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from .. import checks
 from ..contract import Module, Parameters, one_dtype
 from .checkpoint import Run
+from .classifier import Classifier
 from .losses import Loss
-from .optim import Optimizer
+from .optim import Adam, Optimizer
 from .progress import Progress
 from .schedules import Schedule
 
@@ -52,6 +53,9 @@ class Learner:
     optimizer: Optimizer
     start: Parameters
 
+    def __post_init__(self) -> None:
+        self._whole = Classifier.of(self.network, self.loss)
+
     def fresh(self) -> Run:
         """Before the first step."""
         return Run(self.start, self.optimizer.init(self.start))
@@ -59,7 +63,10 @@ class Learner:
     def gradients(self, params: Parameters, x: Array, y: Array) -> tuple[float, Parameters]:
         """The loss on one batch, and its derivatives."""
         params, dtype = one_dtype(params, x.dtype)
-        prediction, saved = self.network._forward(params, x.astype(dtype, copy=False))
+        x = x.astype(dtype, copy=False)
+        if self._whole is not None:
+            return self._whole.gradients(params, x, y)
+        prediction, saved = self.network._forward(params, x)
         value, slope = self.loss._value_and_gradient(prediction, y)
         if slope.shape != prediction.shape:
             raise ValueError(f"{self.loss!r} has a gradient of shape {slope.shape}; expected {prediction.shape}")
@@ -67,14 +74,24 @@ class Learner:
 
     def step(self, run: Run, x: Array, y: Array, rate: float, where: str) -> float:
         """One step of the optimiser on one batch; returns the loss before it."""
-        value, grads = self.gradients(run.params, x, y)
+        whole = self._whole if type(self.optimizer) is Adam and _all_are(x.dtype, run.params) else None
+        if whole is not None:
+            value, params, state = whole.step(cast(Adam, self.optimizer), run.params, run.state, x, y, rate)
+        else:
+            value, grads = self.gradients(run.params, x, y)
         if not isfinite(value):
             run.params = run.proven
             raise Stop("diverged", f"the loss became {value} at {where}")
         run.proven = run.params
-        run.params, run.state = self.optimizer._step(run.params, grads, run.state, rate)
+        if whole is None:
+            params, state = self.optimizer._step(run.params, grads, run.state, rate)
+        run.params, run.state = params, state
         run.step += 1
         return value
+
+
+def _all_are(dtype: np.dtype, arrays: Parameters) -> bool:
+    return all(array.dtype == dtype for array in arrays.values())
 
 
 @dataclass

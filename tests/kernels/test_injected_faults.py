@@ -8,29 +8,17 @@ from __future__ import annotations
 
 import itertools
 import sys
-from types import ModuleType
 
 import numpy as np
 import pytest
-from strategies import close, lively, normal, random_graph
+from strategies import close, edited, lively, normal, random_graph
 
 import evref as ev
-from evref.kernels import compiled, loops, packing, reference, rows, steps
+from evref.kernels import compiled, loops, packing, recursions, reference, rows, steps
 
 GRAPH = random_graph(11, 6, directed=True, density=0.5)
 FILTERS = [ev.EdgeVariant(GRAPH, 3, 2, F, zeroth=zeroth) for F, zeroth in ((2, "none"), (2, "diagonal"), (5, "none"))]
 LAID_OUT = [ev.EdgeVariant(GRAPH.with_local_layout(), 3, 2, 2, zeroth="diagonal")]
-
-
-def edited(module: ModuleType, old: str, new: str) -> ModuleType:
-    with open(module.__file__, encoding="utf-8") as file:
-        source = file.read()
-    assert source.count(old) >= 1, f"{old!r} is no longer in {module.__name__}"
-    copy = ModuleType(module.__name__)
-    copy.__package__ = module.__package__
-    copy.__file__ = module.__file__
-    exec(compile(source.replace(old, new), module.__file__, "exec"), copy.__dict__)
-    return copy
 
 
 def oracle_check(filt: ev.Filter, params: dict, x: np.ndarray) -> None:
@@ -87,29 +75,29 @@ def test_faults_in_the_reference_are_caught(monkeypatch, what, old, new, rung):
 LOOP_FAULTS = [
     (rows, "self instead of neighbour", "load(w, indices[p], zero), row)", "load(w, i, zero), row)"),
     (rows, "sum not carried on", "load(w, indices[p], zero), row)", "load(w, indices[p], zero), zero)"),
-    (loops, "state overwritten", "else own[(k + 1) % 2]", "else own[k % 2]"),
-    (loops, "kept state of another step", "states[t, f, g, k - 1 + has0] if k > 0", "states[t, f, g, 0] if k > 0"),
-    (loops, "stretch begun too late", "// stretch * stretch + 1, k + 1)", "// stretch * stretch + 2, k + 1)"),
-    (loops, "sum never begun", "fresh = g == first_g and k == 0 and not has0", "fresh = False"),
-    (loops, "sum begun again", "fresh = g == first_g and k == 0 and not has0", "fresh = k == 0 and not has0"),
+    (recursions, "state overwritten", "else mine[(k + 1) % 2]", "else mine[k % 2]"),
+    (recursions, "kept state of another step", "states[k - 1 + has0] if k > 0", "states[0] if k > 0"),
+    (recursions, "stretch begun too late", "// stretch * stretch + 1, k + 1)", "// stretch * stretch + 2, k + 1)"),
+    (recursions, "sum never begun", "fresh = g == first_g and k == 0 and not has0", "fresh = False"),
+    (recursions, "sum begun again", "fresh = g == first_g and k == 0 and not has0", "fresh = k == 0 and not has0"),
     (rows, "columns not seeded", "load(seed, i, zero) if seeded else zero", "zero"),
     (rows, "permutation forgotten", "q = transpose[p]", "q = p"),
-    (loops, "wrong seed", "seeded = k > 0 or has0", "seeded = k > 0"),
-    (loops, "cotangents share a buffer", "out = mine[k % 2]", "out = mine[0]"),
+    (recursions, "wrong seed", "seeded = k > 0 or has0", "seeded = k > 0"),
+    (recursions, "cotangents share a buffer", "out = own[k % 2]", "out = own[0]"),
     (rows, "gradient of one tile only", "else grad_phi[q] + dot(li, wj)", "else dot(li, wj)"),
     (loops, "gradient of the last filter only", "task], f == first_f", "task], True"),
     (loops, "features mixed up", "first_f = task // T // halves * pair", "first_f = task % F"),
     (loops, "half of the features left out", "for half in range(1, halves):", "for half in range(2, halves):"),
-    (loops, "halves that overlap", "first_g = half * G // halves", "first_g = 0"),
+    (loops, "halves that overlap", "inputs = (half * G // halves,", "inputs = (0,"),
     (loops, "blocks that overlap", "+ 1) * F + more) // blocks", "+ 1) * F + blocks - 1) // blocks"),
-    (loops, "last state kept out", "zero, k + 1 < K, 0, N", "zero, k + 2 < K, 0, N"),
+    (recursions, "last state kept out", "zero, k + 1 < K, 0, N", "zero, k + 2 < K, 0, N"),
     (loops, "filters left out of grad_x", "for block in range(1, blocks):", "for block in range(2, blocks):"),
     (rows, "pair with one filter", "scale_add(phi2[p], neighbor, row2)", "scale_add(phi[p], neighbor, row2)"),
     (rows, "second sum begun again", "row2 if fresh else add(load(y2, i, zero), row2)", "row2"),
-    (loops, "pair that takes its first step twice", "if k > 0 or not shared:", "if True:"),
-    (loops, "pair in one place", "own = mine[3 * (f - first_f) :]", "own = mine"),
-    (loops, "state of the other of a pair", "again = ahead if second and j == 1 else", "again = "),
-    (loops, "first state of the other of a pair", "w = ahead if second and k == 1 else", "w = "),
+    (recursions, "pair that takes its first step twice", "if k > 0 or not shared:", "if True:"),
+    (recursions, "pair in one place", "mine = own[2 * (f - first_f) :]", "mine = own"),
+    (recursions, "state of the other of a pair", "again = ahead if second and j == 1 else", "again = "),
+    (recursions, "first state of the other of a pair", "w = ahead if second and k == 1 else", "w = "),
     (rows, "nothing sent", "store(out, indices[p], scale_add", "store(out, i, scale_add"),
     (steps, "second block left out", "for block in range(1, n_blocks):", "for block in range(2, n_blocks):"),
     (steps, "second block seeded", "seeded and share == 0", "seeded"),
@@ -132,7 +120,7 @@ def test_faults_in_the_loops_are_caught(monkeypatch, module, what, old, new):
     """Plain Python runs of the edited loops differ from the reference, or stop at an index."""
     broken = edited(module, old, new)
     if module is not loops:  # put its functions where the passes look for them
-        for place in (loops, steps):
+        for place in (loops, steps, recursions):
             for name in vars(place).keys() & vars(broken).keys():
                 if getattr(vars(broken)[name], "__module__", None) == broken.__name__:
                     monkeypatch.setattr(place, name, vars(broken)[name])

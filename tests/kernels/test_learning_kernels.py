@@ -136,7 +136,7 @@ def test_adam_is_the_algorithm(twin, dtype, step, shape):
     v = np.abs(v)
     new_m, new_v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g**2
     moved = p - 0.05 * (new_m / (1 - 0.9**step)) / (np.sqrt(new_v / (1 - 0.99**step)) + 1e-8)
-    found = twin.adam_update(p, g, m, v, 0.05, 0.9, 0.99, 1e-8, step)
+    (found,) = twin.adam_update([p], [g], [m], [v], 0.05, 0.9, 0.99, 1e-8, step)
     for array, expected in zip(found, (moved, new_m, new_v), strict=True):
         assert array.dtype == dtype and array.shape == shape
         np.testing.assert_allclose(array, expected, rtol=tolerance(dtype), atol=tolerance(dtype))
@@ -161,7 +161,7 @@ def test_any_layout_gives_the_same_and_is_left_alone(twin, layout):
         (twin.cross_entropy, (z, label), ()),
         (twin.relu, (g - 1,), ()),
         (lambda keep, u: [twin.relu_backward(keep, u)], (g > 1, p), ()),
-        (twin.adam_update, (p, g, m, v), (0.1, 0.9, 0.99, 1e-8, 3)),
+        (lambda *arrays: twin.adam_update(*([a] for a in arrays), 0.1, 0.9, 0.99, 1e-8, 3)[0], (p, g, m, v), ()),
     ]
     for function, arrays, numbers in calls:
         other = [laid_out(array) for array in arrays]
@@ -178,4 +178,4 @@ def test_arrays_that_do_not_fit_each_other_read_no_foreign_memory():
     with pytest.raises(ValueError, match="not the same"):
         learning_compiled.relu_backward(z > 0, z[:-1])
     with pytest.raises(ValueError, match="not the same"):
-        learning_compiled.adam_update(z, z[:-1], z, z, 0.1, 0.9, 0.99, 1e-8, 1)
+        learning_compiled.adam_update([z], [z[:-1]], [z], [z], 0.1, 0.9, 0.99, 1e-8, 1)
