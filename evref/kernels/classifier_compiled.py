@@ -7,6 +7,7 @@ hands. Large graphs, and rows too short for this, have layer by layer what they 
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from ..graph.support import Graph
 from . import classifier_loops, compiled, learning_compiled, loops, threads
 from .classifier_reference import Five, Moments, Updated, composed, updated
-from .layout import aligned_empty, tile_width, workspace, workspaces
+from .layout import ALIGNMENT, aligned_empty, tile_width, workspace, workspaces
 from .walk import walk_of
 
 Array = np.ndarray
@@ -45,8 +46,7 @@ def adam_step(
     if plan is None:
         value, slopes = composed(compiled, learning_compiled, graph, params, x, label)
         return value, updated(learning_compiled, params, slopes, ms, vs, rate, beta1, beta2, epsilon, decay, step)
-    pairs = zip(plan.no_new, ms, strict=True)
-    news = tuple([none if m is None else aligned_empty((3, *m.shape), x.dtype) for none, m in pairs])
+    news = plan.new(ms, x.dtype)
     adam, moments = (rate, beta1, beta2, epsilon, decay, float(step)), (plan.as_arrays(ms), plan.as_arrays(vs))
     value = plan.call(graph, plan.as_arrays(params), x, label, plan.grads, adam, moments, news)
     return value, tuple([None if m is None else (new[0], new[1], new[2]) for m, new in zip(ms, news, strict=True)])
@@ -69,10 +69,26 @@ class Plan(NamedTuple):
     grads: tuple[Array, ...]  # for who does not want to see them
     none: tuple[Array, ...]  # of the five: no such parameter
     no_new: tuple[Array, ...]
+    new_size: int  # numbers
 
     def as_arrays(self, five: Moments) -> tuple[Array, ...]:
         pairs = zip(self.none, five, strict=True)
-        return tuple([none if array is None else compiled._writable(array) for none, array in pairs])
+        return tuple([
+            none if array is None else array if array.flags.carray else compiled._writable(array)
+            for none, array in pairs
+        ])  # fmt: skip
+
+    def new(self, ms: Moments, dtype: np.dtype) -> tuple[Array, ...]:
+        """Places for (param, m, v) of what is learned, in one block: asking for memory takes longer than to cut it."""
+        block = aligned_empty((self.new_size,), dtype)
+        arrays, start = [], 0
+        for none, m in zip(self.no_new, ms, strict=True):
+            if m is None:
+                arrays.append(none)
+            else:
+                arrays.append(np.ndarray((3, *m.shape), dtype, block, start))
+                start += -(-3 * m.nbytes // ALIGNMENT) * ALIGNMENT
+        return tuple(arrays)
 
     def call(
         self, graph: Graph, params: Any, x: Array, label: Array, grads: Any, adam: Any, moments: Any, news: Any
@@ -103,9 +119,8 @@ def _new_plan(graph: Graph, params: Five, x: Array) -> Plan | None:
     K, F, G, nnz = phi.shape
     B, _, N = x.shape
     C, dtype = len(weight), x.dtype
-    # One filter is work for two threads only if each has samples of its own; whatever the number of threads.
-    alone = F * G == 1
-    width = tile_width(-(-B // 2) if alone else B, dtype)
+    alone = F * G == 1  # work for two threads only if each has tiles of its own
+    width = tile_width(B, dtype)
     if width <= loops.NARROW or compiled._by_steps(K, nnz, width) or N * width * dtype.itemsize >= compiled.PAIR_BYTES:
         return None
     T = -(-B // width)
@@ -134,4 +149,5 @@ def _new_plan(graph: Graph, params: Five, x: Array) -> Plan | None:
         tuple(np.empty(((T if i == 4 else ranges), *shape), dtype) for i, shape in enumerate(shapes)),
         none,
         tuple(np.empty((3, *e.shape), dtype) for e in none),
+        sum(3 * prod(shape) + ALIGNMENT for shape in shapes),  # each on a cache line of its own
     )

@@ -160,8 +160,7 @@ _NOTHING = {np.dtype(t): np.empty((0, 0, 0), t) for t in (np.float32, np.float64
 
 def _writable(array: Array) -> Array:
     """C-contiguous and writable: numba compiles again for others; copying those (rare: memory maps) is cheaper."""
-    flags = array.flags
-    return array if flags.c_contiguous and flags.writeable else np.require(array, requirements=["C", "W"])
+    return array if array.flags.carray else np.require(array, requirements=["C", "A", "W"])
 
 
 def _saved_arrays(phi: Array, phi0: Array, batch: int, n_nodes: int) -> tuple[Array, Array]:
