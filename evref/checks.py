@@ -7,11 +7,13 @@ was expected. Nothing here knows about graphs; graph input is checked in :mod:`e
 from __future__ import annotations
 
 import operator
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from math import isfinite
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -76,6 +78,24 @@ def is_finite(array: np.ndarray) -> bool:
         # wake its threads, which then look for more work for milliseconds, on the cores that the kernels need.
         return isfinite(np.vdot(flat, flat).real) or bool(np.isfinite(flat).all())
     return all(np.isfinite(flat[start : start + 2**16]).all() for start in range(0, flat.size, 2**16))
+
+
+class _Looked(threading.local):
+    array: Any = None  # a weak reference
+
+
+_looked = _Looked()
+
+
+def note_finite(array: np.ndarray) -> None:
+    """Said by a kernel that looked at the numbers of `array` while it wrote them, in registers."""
+    _looked.array = ref(array)
+
+
+def was_noted_finite(array: np.ndarray) -> bool:
+    """Whether the last note of this thread was about `array`; asked once, directly after: later it may have changed."""
+    noted, _looked.array = _looked.array, None
+    return noted is not None and noted() is array
 
 
 def require_finite(name: str, array: np.ndarray) -> None:

@@ -59,9 +59,9 @@ class Module:
     name: ClassVar[str]
     graph: Any = None
 
-    # Large parameters in which nothing that is not finite can hide: multiplied with whatever the others hold it reaches
-    # the output and the gradient of x, and so does such a number in x or grad_y. Then it is enough to look at those.
-    _plain_to_see: tuple[str, ...] = ()
+    # Where every number of x that is not finite reaches the output, and every one of grad_y the gradient of x: those
+    # parameters, perhaps none, of which the same is true. Then it is enough to look at the results. None: not so.
+    _plain_to_see: tuple[str, ...] | None = None
 
     # ---- shapes ----------------------------------------------------------------------------------------------------
     @property
@@ -152,8 +152,9 @@ class Module:
 
     def _require_seen(self, result: np.ndarray, params: Parameters, argument: str, signal: np.ndarray) -> None:
         """The checks that `_plain_to_see` puts off, made from the result alone if that is finite."""
-        if result.size == 0 or not checks.is_finite(result):  # else: too large a product, perhaps
-            for name in self._plain_to_see:
+        noted = checks.was_noted_finite(result)
+        if result.size == 0 or not (noted or checks.is_finite(result)):  # else: too large a product, perhaps
+            for name in self._plain_to_see or ():
                 if name in params:
                     checks.require_finite(f"params[{name!r}]", params[name])
             checks.require_finite(argument, signal)
@@ -198,12 +199,12 @@ class Module:
     def forward(self, params: Mapping[str, Any], x: Any, *, check_finite: bool = True) -> tuple[np.ndarray, Tape]:
         """Output and the tape for `backward`. The output comes in the kind of `x`."""
         unseen = self._plain_to_see
-        params = self._checked_parameters(params, check_finite=check_finite, unseen=unseen)
-        batch = self._as_batch("x", x, check_finite and not unseen)
+        params = self._checked_parameters(params, check_finite=check_finite, unseen=unseen or ())
+        batch = self._as_batch("x", x, check_finite and unseen is None)
         cast, dtype = one_dtype(params, batch.dtype)
         y, saved = self._forward(cast, batch.astype(dtype, copy=False))
         x_shape = np.shape(x)
-        if check_finite and unseen:
+        if check_finite and unseen is not None:
             self._require_seen(y, params, "x", batch.reshape(x_shape))
         y_shape = self._out_shape_for(x_shape, y)
         return y.reshape(y_shape), Tape(self.signature, saved, x_shape, y_shape, dtype, batch.dtype)
@@ -217,11 +218,11 @@ class Module:
         if tape.signature != self.signature:
             raise ValueError(f"tape was written by {tape.signature}; this is {self.signature}")
         unseen = self._plain_to_see
-        params = self._checked_parameters(params, check_finite=check_finite, unseen=unseen)
+        params = self._checked_parameters(params, check_finite=check_finite, unseen=unseen or ())
         grad_y = checks.as_floating("grad_y", grad_y)
         if grad_y.shape != tape.y_shape:
             raise ValueError(f"grad_y has shape {grad_y.shape}; the output it belongs to has shape {tape.y_shape}")
-        if check_finite and not unseen:
+        if check_finite and unseen is None:
             checks.require_finite("grad_y", grad_y)
         batch = grad_y
         if self.in_shape is not None and len(tape.x_shape) < len(self.in_shape) + 1:
@@ -229,7 +230,7 @@ class Module:
             batch = grad_y.reshape(1, *(grad_y.shape if out_shape is None else out_shape))
         cast, _ = one_dtype(params, tape.dtype)
         grads, grad_x = self._backward(cast, tape.saved, batch.astype(tape.dtype, copy=False))
-        if check_finite and unseen:
+        if check_finite and unseen is not None:
             self._require_seen(grad_x, params, "grad_y", grad_y)
         grads = {name: grads[name].astype(params[name].dtype, copy=False) for name in params}
         return grads, grad_x.reshape(tape.x_shape).astype(tape.x_dtype, copy=False)

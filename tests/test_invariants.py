@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import re
 from functools import cache
 
 import numpy as np
@@ -299,6 +300,37 @@ def test_empty_batch(kind, name, backend):
 
 
 # ---- manners --------------------------------------------------------------------------------------------------------
+@each_backend
+@pytest.mark.parametrize("batch", [2, 40])
+@pytest.mark.parametrize("graph", [GRAPHS["directed"], GRAPHS["no edges"]], ids=["directed", "no edges"])
+@each_module
+def test_nothing_that_is_not_finite_gets_through_the_doors(kind, name, graph, batch, backend):
+    """Some look at what comes out instead of what goes in: whatever it meets on its way, zeros too, it must be seen."""
+    module, params, x = module_and_input(kind, name, graph, batch)
+    rng = np.random.default_rng(7)
+    arrays = {**params, "x": x}
+    arrays = {key: np.where(rng.random(a.shape) < 0.5, 0.0, a) for key, a in arrays.items()}
+    if name == "monet":  # widths of zero are no kernels
+        arrays |= {key: params[key] for key in params}
+    x = arrays.pop("x")
+    with ev.use_backend(backend):
+        y, tape = module.forward(arrays, x)
+        u = np.where(rng.random(y.shape) < 0.5, 0.0, normal(2, *y.shape))
+        for key, array in {**arrays, "x": x, "grad_y": u}.items():
+            places = rng.choice(array.size, min(5, array.size), replace=False)
+            for place, bad in zip(places, (np.nan, np.inf, -np.inf, np.nan, np.inf), strict=False):
+                changed = array.copy()
+                changed.flat[place] = bad
+                given = {**arrays, key: changed} if key in arrays else arrays
+                argument = f"params['{key}']" if key in arrays else key
+                if key != "grad_y":
+                    with pytest.raises(ValueError, match=rf"^{re.escape(argument)} has 1 value.*the first {bad} "):
+                        module.forward(given, changed if key == "x" else x)
+                if key != "x":
+                    with pytest.raises(ValueError, match=rf"^{re.escape(argument)} has 1 value.*the first {bad} "):
+                        module.backward(given, tape, changed if key == "grad_y" else u)
+
+
 @each_backend
 @each_module
 def test_inputs_are_never_changed(kind, name, backend):

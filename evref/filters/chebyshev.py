@@ -73,6 +73,8 @@ class Chebyshev(Filter):
     """
 
     name = "chebyshev"
+
+    _plain_to_see = ()  # k = 0, as in polynomials
     equivariant = True
 
     def __init__(

@@ -77,6 +77,8 @@ class NodeVariant(Filter):
 
     name = "node_variant"
 
+    _plain_to_see = ()  # k = 0, as in polynomials
+
     def __init__(
         self,
         graph: Graph,

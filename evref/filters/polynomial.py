@@ -76,6 +76,9 @@ class Polynomial(Filter):
     name = "polynomial"
     equivariant = True
 
+    # k = 0: x_i, multiplied with whatever phi_0 is, is part of y_i; backward likewise
+    _plain_to_see: tuple[str, ...] | None = ()
+
     def __init__(
         self, graph: Graph, order: int, in_features: int = 1, out_features: int = 1, bias: bool = False
     ) -> None:

@@ -65,6 +65,8 @@ class SelectionGCNN(Polynomial):
 
     name = "selection_gcnn"
 
+    _plain_to_see = None  # what is not selected is masked
+
     def __init__(
         self,
         graph: Graph,

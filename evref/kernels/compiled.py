@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types  # noqa: F401  (a broken numba must fail at this import, not in the middle of a computation)
 
+from .. import checks
 from ..graph.support import Graph
 from . import loops, packing, threads
 from .layout import aligned_empty, empty_tiles, tile_width, workspace
@@ -60,7 +61,7 @@ def ev_forward(graph: Graph, phi: Array, phi0: Array | None, x: Array) -> tuple[
     walk = walk_of(graph, local=by_steps and width * phi.itemsize >= LOCAL_BYTES)
     if by_steps:
         scratch = workspace("scratch", (3, N, width), x.dtype)
-        threads.call(
+        finite = threads.call(
             kernels.forward_by_steps, n, *walk.by_rows, walk.starts, phi, _laid_out(phi0, walk), x, tiles, states, y,
             walk.places, _few(n, width, x.dtype), pieces(graph, walk, False, PIECES), scratch,
         )  # fmt: skip
@@ -72,7 +73,9 @@ def ev_forward(graph: Graph, phi: Array, phi0: Array | None, x: Array) -> tuple[
         # In pairs only if all threads have several all the same; no sum changes its order by it.
         pair = 1 if halves or states.size or 4 * n > T * F else _pair(phi, phi0, N * width)
         scratch = workspace("scratch", (n, 3 * pair, N, width), x.dtype)
-        threads.call(kernels.forward, n, *walk.by_rows, phi, phi0, x, tiles, states, y, totals, pair, scratch)
+        finite = threads.call(kernels.forward, n, *walk.by_rows, phi, phi0, x, tiles, states, y, totals, pair, scratch)
+    if finite:
+        checks.note_finite(y)
     return y, Saved(tiles, states, B)
 
 
@@ -95,6 +98,7 @@ def ev_backward(
     arguments = (*walk.by_columns, phi, _laid_out(phi0, walk), tiles, states, grad_y)
     stretch = _stretch(K)
     own = 0 if states.size else stretch + -(-K // stretch)
+    finite = False
     if T == 0:
         grad_phi.fill(0)
         grad_phi0.fill(0)
@@ -102,7 +106,7 @@ def ev_backward(
         lams = workspace("lams", (F, N, width), dtype)
         row_blocks = pieces(graph, walk, False, BLOCKS if kernels.narrow else 1)
         scratch = workspace("scratch", (1 + len(row_blocks) + own, N, width), dtype)
-        threads.call(
+        finite = threads.call(
             kernels.backward_by_steps, n, *walk.by_rows, walk.starts, *arguments, lams, grad_phi, grad_phi0, grad_x,
             walk.places, _few(n, width, dtype), pieces(graph, walk, False, PIECES), pieces(graph, walk, True, PIECES),
             row_blocks, stretch, scratch,
@@ -120,10 +124,12 @@ def ev_backward(
         grad_tiles = workspace("grad_tiles", (T, blocks * G, N, width), dtype)
         pair = _pair(phi, phi0, N * width) if own and 1 < K == stretch else 1
         scratch = workspace("scratch", (n, 2 + own + pair - 1, N, width), dtype)
-        threads.call(
+        finite = threads.call(
             kernels.backward, n, *walk.by_rows, *arguments, lams, grad_phi, grad_phi0, grad_tiles, grad_x,
             blocks, stretch, pair, scratch,
         )  # fmt: skip
+    if finite and input_gradient:
+        checks.note_finite(grad_x)
     return grad_phi, grad_phi0 if has0 else None, grad_x if input_gradient else None
 
 

@@ -25,9 +25,9 @@ from . import together as team
 from .jit import compiled
 from .packing import ask_to_read, ask_to_write, pack_tile, unpack_tile
 from .recursions import adjoint_filter, first_states_of_two, forward_filters
-from .rows import add_rows, gather_tangent_rows, scale_tangent_rows, seed_rows
-from .steps import backward_steps, forward_steps
-from .together import LEFT, SHARES, await_finished, claim, finished, serve, together
+from .rows import add_rows, gather_tangent_rows, look_at_rows, scale_tangent_rows, seed_rows
+from .steps import LOOKED, backward_steps, forward_steps
+from .together import LEFT, SHARES, await_finished, claim, finished, nothing_strange, serve, together
 from .vectors import zeros
 
 
@@ -79,6 +79,7 @@ def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, totals, 
                 )
                 if halves == 1:
                     for f in range(first_f, last_f):
+                        look_at_rows(sums[f - first_f], zero, board, 0, N)
                         unpack_tile(sums[f - first_f], 0, y, t, f, 0, N)
             finished(board)
     if halves > 1:
@@ -92,6 +93,7 @@ def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, totals, 
                     t = task % T
                     for half in range(1, halves):
                         add_rows(totals[t, half, f], totals[t, 0, f], False, zero, 0, N)
+                    look_at_rows(totals[t, 0, f], zero, board, 0, N)
                     unpack_tile(totals[t, 0, f], 0, y, t, f, 0, N)
                 finished(board)
 
@@ -158,6 +160,7 @@ def backward_recursions(
                     for block in range(1, blocks):
                         ask_to_read(grad_tiles[t, block * G + g], 0, N)
                         add_rows(grad_tiles[t, block * G + g], grad_tiles[t, g], False, zero, 0, N)
+                    look_at_rows(grad_tiles[t, g], zero, board, 0, N)
                     unpack_tile(grad_tiles[t, g], 0, grad_x, t, g, 0, N)
                 finished(board)
 
@@ -209,7 +212,9 @@ NARROW = 16  # samples in a row up to which rows send to their neighbours instea
 
 
 def _build(width, source, jit):
-    """The passes for rows of `width` samples. Closures hold numbers alone: more would defeat numba's cache."""
+    """The passes for rows of `width` samples. Closures hold numbers alone: more would defeat numba's cache.
+
+    Forward and backward say whether they looked at the numbers of y, or grad_x, and found all finite."""
 
     narrow = width <= NARROW
 
@@ -218,6 +223,7 @@ def _build(width, source, jit):
         zero = zeros(x, width, source)
         arguments = (indptr, indices, phi, phi0, x, tiles, states, y, totals, pair, scratch, zero, board)
         together(forward_recursions, arguments, board, n)
+        return nothing_strange(board)
 
     @jit
     def forward_by_steps(
@@ -226,6 +232,7 @@ def _build(width, source, jit):
         zero = zeros(x, width, source)
         arguments = (indptr, indices, starts, phi, phi0, x, tiles, states, y, places, few, pieces, scratch, zero, board)
         together(forward_steps, arguments, board, n)
+        return width >= LOOKED and nothing_strange(board)
 
     @jit
     def tangent(indptr, indices, phi, phi0, x, tiles, dphi, dphi0, dx, dtiles, dy, scratch, board, n):
@@ -243,6 +250,7 @@ def _build(width, source, jit):
             grad_phi0, grad_tiles, grad_x, blocks, stretch, pair, narrow, scratch, zeros(tiles, width, source), board,
         )  # fmt: skip
         together(backward_recursions, arguments, board, n)
+        return nothing_strange(board)
 
     @jit
     def backward_by_steps(
@@ -255,6 +263,7 @@ def _build(width, source, jit):
             zeros(tiles, width, source), board,
         )  # fmt: skip
         together(backward_steps, arguments, board, n)
+        return width >= LOOKED and nothing_strange(board)
 
     return SimpleNamespace(
         narrow=narrow,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from numba.extending import register_jitable
 
+from .together import STRANGE, write
 from .vectors import add, ask_for, dot, load, rolled, scale_add, store
 
 AHEAD = 12  # rows
@@ -181,6 +182,20 @@ def outer_rows(indptr, indices, starts, lam, w, grad_phi, fresh, zero, lo, hi):
             rolled()
             product = dot(li, load(w, indices[p], zero))
             grad_phi[place + (p - begin)] = product if fresh else grad_phi[place + (p - begin)] + product
+
+
+@register_jitable
+def look_at_rows(x, zero, board, lo, hi):
+    """Say so on the board if there is a number among them that is not finite: 0 times it is not 0.
+
+    Whoever has just computed them has them in its cache; a look from elsewhere would fetch every line.
+    """
+    nought = x.dtype.type(0)
+    total = zero
+    for i in range(lo, hi):
+        total = scale_add(nought, load(x, i, zero), total)
+    if not dot(total, total) == nought:  # noqa: SIM201 - a NaN is neither equal nor unequal
+        write(board, STRANGE, 1)
 
 
 @register_jitable

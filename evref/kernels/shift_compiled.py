@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .. import checks
 from ..graph.support import Graph
 from . import compiled, packing, shift_loops, threads
 from .groups import Groups, one_group
@@ -45,10 +46,12 @@ def shift_forward(
     y = aligned_empty((B, F, N), x.dtype)
     states = aligned_empty((-(-B // width), first + len(weights), G, N, width), x.dtype)
     n = _threads(matrix, states, F)
-    threads.call(
+    finite = threads.call(
         _kernels(width, x.dtype).forward, n, *matrix, weights, groups.copied, compiled._writable(x), states, y,
         workspace("scratch", (F, N, width), x.dtype), _node_shares(N, n), chebyshev, first, n > G,
     )  # fmt: skip
+    if finite:
+        checks.note_finite(y)
     return y, states
 
 
@@ -66,7 +69,7 @@ def shift_backward(
     partial = np.zeros((*shape[:3], n_pieces), dtype)
     n = _threads(back, saved, 2 * F)
     n_totals = -(-prod(shape[:3]) * _lanes(width, dtype) // width)  # rows: a register for each weight
-    threads.call(
+    finite = threads.call(
         _kernels(width, dtype).backward, n, *back, weights, groups.copied, groups.order, groups.pieces, saved,
         compiled._writable(grad_y), workspace("lams", (F, N, width), dtype),
         workspace("totals", (n, n_totals, width), dtype), partial,
@@ -74,6 +77,8 @@ def shift_backward(
     )  # fmt: skip
     if n_pieces > groups.size:
         partial = np.add.reduceat(partial, groups.first, axis=-1)
+    if finite:
+        checks.note_finite(grad_x)
     return partial.reshape(shape), grad_x
 
 

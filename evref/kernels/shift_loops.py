@@ -17,17 +17,18 @@ from types import SimpleNamespace
 
 from numba.extending import register_jitable
 
-from . import blocks, jit, loops, packing, vectors
+from . import blocks, jit, loops, packing, rows, vectors
 from . import together as team
 from .blocks import column, line, load_block, outer_add, outer_zero, spread, store_block, sum_lanes
 from .jit import compiled
 from .packing import pack_tile, unpack_tile
-from .together import SHARES, await_finished, claim, finished, together
+from .rows import look_at_rows
+from .together import SHARES, await_finished, claim, finished, nothing_strange, together
 from .vectors import load, rolled, scale_add, store, zeros
 
 NODES = 8  # whose inner products are taken together, while their rows are in the caches
 
-SOURCE = loops.source_of(blocks, jit, packing, team, vectors)
+SOURCE = loops.source_of(blocks, jit, packing, rows, team, vectors)
 
 
 @register_jitable
@@ -204,6 +205,7 @@ def forward_part(
                 await_finished(board, before)
                 mix_nodes(weights, copied, states[t, first:], y_tile, parts, wide, nodes[share], nodes[share + 1])
                 for f in range(F):
+                    look_at_rows(y_tile[f], zero, board, nodes[share], nodes[share + 1])
                     unpack_tile(y_tile[f], nodes[share], y, t, f, nodes[share], nodes[share + 1])
                 finished(board)
         phase += 1
@@ -265,6 +267,7 @@ def backward_part(
                             indptr, indices, values, doubled, minus, u, zero, sizes, (0, 1), True, chebyshev,
                             0, taps - 1, 0, N,
                         )  # fmt: skip
+                        look_at_rows(u, zero, board, 0, N)
                         unpack_tile(u[:N], 0, grad_x, t, g, 0, N)
                     finished(board)
             phase += 1
@@ -290,6 +293,7 @@ def backward_part(
                                     step, step + 1, lo, hi,
                                 )  # fmt: skip
                             else:
+                                look_at_rows(u, zero, board, lo, hi)
                                 unpack_tile(u[:N], lo, grad_x, t, g, lo, hi)
                             finished(board)
                     phase += 1
@@ -312,6 +316,7 @@ def _build(width, lanes, source, jit):
             matrix, weights, copied, x, states, y, y_tile, nodes, chebyshev, first, by_rows, parts, zero, wide, board
         )  # fmt: skip
         together(forward_part, arguments, board, n)
+        return nothing_strange(board)
 
     @jit
     def backward(
@@ -325,6 +330,7 @@ def _build(width, lanes, source, jit):
             first, by_rows, parts, zero, wide, board,
         )  # fmt: skip
         together(backward_part, arguments, board, n)
+        return nothing_strange(board)
 
     return SimpleNamespace(forward=forward, backward=backward)
 

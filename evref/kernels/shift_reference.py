@@ -20,10 +20,12 @@ import numpy as np
 
 from ..graph.support import Graph
 from .groups import Groups
+from .reference import silent
 
 Array = np.ndarray
 
 
+@silent
 def shift_forward(
     graph: Graph, weights: Array, x: Array, *, chebyshev: bool = False, groups: Groups | None = None, first: int = 0
 ) -> tuple[Array, Any]:
@@ -32,6 +34,7 @@ def shift_forward(
     return mix(weights, states[first:], groups), states
 
 
+@silent
 def shift_backward(
     graph: Graph, weights: Array, saved: Any, grad_y: Array, *,
     chebyshev: bool = False, groups: Groups | None = None, first: int = 0,

@@ -11,6 +11,7 @@ from .rows import (
     adjoint_scale_rows,
     gather_rows,
     gather_rows_quiet,
+    look_at_rows,
     outer_rows,
     scale_rows,
     scale_rows_quiet,
@@ -18,6 +19,8 @@ from .rows import (
     send_rows,
 )
 from .together import await_finished, claim, finished
+
+LOOKED = 8  # samples in a row from which on a look at the results is shorter here than afterwards
 
 
 @register_jitable
@@ -68,6 +71,8 @@ def forward_steps(
                 share = claim(board, turn, P, slot, phase)
                 if share >= 0:
                     await_finished(board, (phase - 1) * P)
+                    if total.shape[1] >= LOOKED:
+                        look_at_rows(total, zero, board, pieces[share], pieces[share + 1])
                     unpack_nodes(total, y, t, f, places, few[slot], zero, pieces[share], pieces[share + 1])
                     finished(board)
             phase += 1
@@ -234,6 +239,8 @@ def backward_steps(
                     share = claim(board, turn, P, slot, phase)
                     if share >= 0:
                         await_finished(board, before)
+                        if total.shape[1] >= LOOKED:
+                            look_at_rows(total, zero, board, pieces[share], pieces[share + 1])
                         unpack_nodes(total, grad_x, t, g, places, few[slot], zero, pieces[share], pieces[share + 1])
                         finished(board)
                 phase += 1

@@ -130,7 +130,7 @@ _team: Team | None = None
 _alone: _Alone | None = None
 
 
-def call(kernel: Callable[..., object], n: int, *arguments: Any) -> None:
+def call(kernel: Callable[..., Any], n: int, *arguments: Any) -> Any:
     """kernel(*arguments, board, n) on up to n threads, on this one alone while another Python thread has the team."""
     global _team, _alone
     if n > 1:
@@ -138,13 +138,12 @@ def call(kernel: Callable[..., object], n: int, *arguments: Any) -> None:
         if team.busy.acquire(blocking=False):
             try:
                 team.gather(n)
-                kernel(*arguments, team.board, n)
+                return kernel(*arguments, team.board, n)
             finally:
                 team.busy.release()
-            return
     if _alone is None:
         _alone = _Alone()
-    kernel(*arguments, _alone.board, 1)
+    return kernel(*arguments, _alone.board, 1)
 
 
 def _new_team() -> Team:

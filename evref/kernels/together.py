@@ -44,7 +44,7 @@ OPEN = 0 * LINE  # number of the job that may be joined; 0: none
 INSIDE = 1 * LINE  # helpers in the job
 DONE = 2 * LINE  # shares finished
 JOBS = 3 * LINE  # jobs so far
-FUNCTION, ARGUMENTS, THREADS, FAILED, CLOSED = (4 * LINE + i for i in range(5))  # of the job; helpers must end
+FUNCTION, ARGUMENTS, THREADS, FAILED, CLOSED, STRANGE = (4 * LINE + i for i in range(6))  # of the job; helpers must end
 TAKEN = 5 * LINE  # for every share the last phase in which somebody took it
 SHARES = 64  # of a phase, at the most
 BOARD_WORDS = TAKEN + SHARES
@@ -129,6 +129,12 @@ def await_finished(board, count):
             give_way()
 
 
+@register_jitable
+def nothing_strange(board):
+    """Whether all results of the job that looked at were finite (:func:`evref.kernels.rows.look_at_rows`)."""
+    return board[STRANGE] == 0
+
+
 # ---- a job -----------------------------------------------------------------------------------------------------------
 def announce(part: Any, arguments: Any, board: Any) -> None:
     """Put `part` and where its arguments lie on the board."""
@@ -154,6 +160,7 @@ def together(part, arguments, board, n):
         board[TAKEN + share] = 0
     board[DONE] = 0
     board[FAILED] = 0
+    board[STRANGE] = 0
     board[THREADS] = n
     announce(part, arguments, board)
     if n > 1:

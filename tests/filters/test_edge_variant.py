@@ -10,6 +10,7 @@ from scipy import sparse
 from strategies import GRAPHS, close, graphs, lively, normal, random_graph, tangent_like
 
 import evref as ev
+from evref.kernels import compiled
 
 each_zeroth = pytest.mark.parametrize("zeroth", ["none", "identity", "diagonal"])
 
@@ -174,14 +175,17 @@ def test_init_scale_is_the_authors():
 
 
 @each_zeroth
-@pytest.mark.parametrize("backend", ["numba", "numpy"])
+@pytest.mark.parametrize(("backend", "batch"), [("numba", 3), ("steps", 3), ("steps", 9), ("numpy", 3)])
 @pytest.mark.filterwarnings("error")
-def test_nothing_that_is_not_finite_hides(zeroth, backend):
+def test_nothing_that_is_not_finite_hides(zeroth, backend, batch, monkeypatch):
     """The doors look at y and grad_x alone; every entry must reach them, also where it meets a zero."""
+    if backend == "steps":
+        monkeypatch.setattr(compiled, "STEP_SIZE", 0)
+        backend = "numba"
     graph = random_graph(0, 9)
     filt = ev.EdgeVariant(graph, 3, 2, 2, zeroth=zeroth, bias=True)
     rng = np.random.default_rng(0)
-    arrays = filt.init(0) | {"x": normal(1, 3, 2, 9), "grad_y": normal(2, 3, 2, 9)}
+    arrays = filt.init(0) | {"x": normal(1, batch, 2, 9), "grad_y": normal(2, batch, 2, 9)}
     arrays = {name: np.where(rng.random(a.shape) < 0.5, 0, a) for name, a in arrays.items()}
     names = list(filt.parameter_shapes())
 
