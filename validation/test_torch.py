@@ -8,6 +8,7 @@ import peers
 import pytest
 
 import evref as ev
+from evref.learn.trainer import Learner
 
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)  # every array here is small
@@ -100,3 +101,32 @@ def test_optimizer_on_the_same_gradients(name: str, backend: str) -> None:
 def test_optimizer_on_its_own_gradients(name: str) -> None:
     """As above, each side with the gradients it computes itself."""
     assert parity.optimizer_difference(name, own_gradients=True) <= 1e-12
+
+
+@pytest.mark.parametrize("backend", parity.BACKENDS)
+@pytest.mark.parametrize("decay", [0.0, 0.05])
+@pytest.mark.parametrize("batch", [6, 60])
+@pytest.mark.parametrize("graph", parity.GRAPHS)
+def test_the_network_as_a_whole(graph: str, batch: int, decay: float, backend: str) -> None:
+    """What `fit` runs for the paper's network in one kernel: the loss and every gradient, then 100 steps of Adam."""
+    problem = parity.NetworkProblem("relu", "cross_entropy", "float64", graph, batch=batch)
+    adam = ev.Adam(1e-3, weight_decay=decay)
+    learner = Learner(problem.net, problem.loss, adam, problem.params)
+    theirs = problem.by_torch()
+    del theirs["grad_x"]  # which training does not read
+    leaves = {key: torch.tensor(p, requires_grad=True) for key, p in problem.params.items()}
+    their_adam = torch.optim.Adam(leaves.values(), lr=1e-3, weight_decay=decay)
+    x = torch.tensor(problem.x)
+    with ev.use_backend(backend):
+        value, grads = learner.gradients(problem.params, problem.x, problem.target)
+        ours = {"y": np.asarray(value), **{f"grad_{name}": grad for name, grad in grads.items()}}
+        errors = parity.relative_errors(ours, theirs)
+        assert max(errors.values()) <= parity.TOLERANCE["float64"], errors
+        run = learner.fresh()
+        for step in range(100):
+            learner.step(run, problem.x, problem.target, 1e-3, f"step {step}")
+            their_adam.zero_grad()
+            problem.torch_loss(leaves, x).backward()
+            their_adam.step()
+            for key, leaf in leaves.items():
+                assert np.abs(run.params[key] - leaf.detach().numpy()).max() <= 1e-11

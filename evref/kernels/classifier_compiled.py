@@ -14,7 +14,7 @@ import numpy as np
 
 from ..graph.support import Graph
 from . import classifier_loops, compiled, learning_compiled, loops, threads
-from .classifier_reference import Five, Moments, Updated, composed, updated
+from .classifier_reference import Five, Updated, composed, updated
 from .layout import ALIGNMENT, aligned_empty, tile_width, workspace, workspaces
 from .walk import walk_of
 
@@ -38,7 +38,7 @@ def loss_and_gradients(graph: Graph, params: Five, x: Array, label: Array) -> tu
 
 
 def adam_step(
-    graph: Graph, params: Five, ms: Moments, vs: Moments, x: Array, label: Array,
+    graph: Graph, params: Five, ms: Five, vs: Five, x: Array, label: Array,
     rate: float, beta1: float, beta2: float, epsilon: float, decay: float, step: int,
 ) -> tuple[float, Updated]:  # fmt: skip
     """See :func:`evref.kernels.classifier_reference.adam_step`."""
@@ -53,7 +53,7 @@ def adam_step(
 
 
 NO_STEP = (0.0,) * 6  # of Adam
-_INT64 = np.dtype(np.int64)
+_INT64, _BYTE = np.dtype(np.int64), np.dtype(np.uint8)
 
 
 class Plan(NamedTuple):
@@ -69,26 +69,29 @@ class Plan(NamedTuple):
     grads: tuple[Array, ...]  # for who does not want to see them
     none: tuple[Array, ...]  # of the five: no such parameter
     no_new: tuple[Array, ...]
-    new_size: int  # numbers
+    new_places: tuple[tuple[tuple[int, ...], int], ...]  # of (param, m, v) of each in a block: shape, first byte
+    new_bytes: int
 
-    def as_arrays(self, five: Moments) -> tuple[Array, ...]:
-        pairs = zip(self.none, five, strict=True)
-        return tuple([
-            none if array is None else array if array.flags.carray else compiled._writable(array)
-            for none, array in pairs
-        ])  # fmt: skip
+    def as_arrays(self, five: Five) -> tuple[Array, ...]:
+        """As the loops take them. Written out: this runs in every step, and a loop takes twice as long."""
+        phi, phi0, bias, weight, offset = five
+        _, no_phi0, no_bias, _, no_offset = self.none
+        writable = compiled._writable
+        return (
+            writable(phi),
+            no_phi0 if phi0 is None else writable(phi0),
+            no_bias if bias is None else writable(bias),
+            writable(weight),
+            no_offset if offset is None else writable(offset),
+        )
 
-    def new(self, ms: Moments, dtype: np.dtype) -> tuple[Array, ...]:
+    def new(self, ms: Five, dtype: np.dtype) -> tuple[Array, ...]:
         """Places for (param, m, v) of what is learned, in one block: asking for memory takes longer than to cut it."""
-        block = aligned_empty((self.new_size,), dtype)
-        arrays, start = [], 0
-        for none, m in zip(self.no_new, ms, strict=True):
-            if m is None:
-                arrays.append(none)
-            else:
-                arrays.append(np.ndarray((3, *m.shape), dtype, block, start))
-                start += -(-3 * m.nbytes // ALIGNMENT) * ALIGNMENT
-        return tuple(arrays)
+        block = aligned_empty((self.new_bytes,), _BYTE)
+        return tuple([
+            none if m is None else np.ndarray(place[0], dtype, block, place[1])
+            for m, none, place in zip(ms, self.no_new, self.new_places, strict=True)
+        ])  # fmt: skip
 
     def call(
         self, graph: Graph, params: Any, x: Array, label: Array, grads: Any, adam: Any, moments: Any, news: Any
@@ -131,6 +134,8 @@ def _new_plan(graph: Graph, params: Five, x: Array) -> Plan | None:
     none = tuple(np.empty((0,) * axes, dtype) for axes in (4, 3, 1, 2, 1))
     shapes = [e.shape if p is None else p.shape for p, e in zip(params, none, strict=True)]
     kernels = classifier_loops.kernels_for(width)
+    lines = [-(-3 * prod(shape) * dtype.itemsize // ALIGNMENT) for shape in shapes]
+    starts = ALIGNMENT * np.cumsum([0, *lines])
     work = {
         "tiles": (T, G, N, width),
         "states": (T, F, G, kept, N, width),
@@ -149,5 +154,6 @@ def _new_plan(graph: Graph, params: Five, x: Array) -> Plan | None:
         tuple(np.empty(((T if i == 4 else ranges), *shape), dtype) for i, shape in enumerate(shapes)),
         none,
         tuple(np.empty((3, *e.shape), dtype) for e in none),
-        sum(3 * prod(shape) + ALIGNMENT for shape in shapes),  # each on a cache line of its own
+        tuple(((3, *shape), int(start)) for shape, start in zip(shapes, starts, strict=False)),
+        int(starts[-1]),
     )

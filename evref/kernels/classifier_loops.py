@@ -18,11 +18,13 @@ from numba.extending import register_jitable
 from . import jit, learning_compiled, loops, packing, recursions, rows, vectors
 from . import together as team
 from .jit import compiled
-from .learning_compiled import adam_part
+from .learning_compiled import SERIAL_BELOW, WORK, adam_part
 from .packing import pack_tile
 from .recursions import adjoint_filter, forward_filters
 from .together import LEFT, SHARES, await_finished, claim, finished, together
 from .vectors import add, dot, filled, load, positive, scale_add, store, where_positive, zeros
+
+SHARED_PARTS = 1024  # numbers from which on a sum of gradients' parts is worth sharing
 
 SOURCE = loops.source_of(jit, learning_compiled, packing, recursions, rows, team, vectors)
 
@@ -249,15 +251,15 @@ def as_tables(five):
 
 
 @register_jitable
-def as_new_tables(five):
-    """The same for parameters, m and v behind each other."""
+def as_stacks(five):
+    """The same for several of each behind one another: parts of a gradient, or parameters, m and v."""
     phi, phi0, bias, weight, offset = five
     return (
-        phi.reshape(3, phi.shape[1], phi.size // max(1, 3 * phi.shape[1])),
-        phi0.reshape(3, 1, phi0.size // 3),
-        bias.reshape(3, 1, bias.size // 3),
+        phi.reshape(phi.shape[0], phi.shape[1], phi.size // max(1, phi.shape[0] * phi.shape[1])),
+        phi0.reshape(phi0.shape[0], 1, phi0.size // phi0.shape[0]),
+        bias.reshape(bias.shape[0], 1, bias.size // bias.shape[0]),
         weight,
-        offset.reshape(3, 1, offset.size // 3),
+        offset.reshape(offset.shape[0], 1, offset.size // offset.shape[0]),
     )
 
 
@@ -265,23 +267,25 @@ def as_new_tables(five):
 def finish(params, work, grads, adam, moments, news, batch, board, n):
     """The loss goes to values[0], each gradient to the first of its parts and, if steps are counted, what Adam makes of
     it to `news`."""
-    grad_phi, grad_phi0, grad_bias, grad_weight, grad_offset = grads
     values = work[5]
     fold(values)
     values[0] /= batch
-    fold(grad_phi)
-    fold(grad_phi0)
-    fold(grad_bias)
-    fold(grad_weight)
-    fold(grad_offset)
     rate, beta1, beta2, epsilon, decay, count = adam
     if count > 0:
-        slopes = as_tables((grad_phi[0], grad_phi0[0], grad_bias[0], grad_weight[0], grad_offset[0]))
+        # What a thread needs of the parts of others it fetches itself; without parts small arrays stay with one.
+        least = SHARED_PARTS if grads[0].shape[0] > 1 else SERIAL_BELOW // WORK
         arguments = (
-            as_tables(params), slopes, as_tables(moments[0]), as_tables(moments[1]), as_new_tables(news),
-            rate, beta1, beta2, epsilon, decay, count, n, board,
+            as_tables(params), as_stacks(grads), as_tables(moments[0]), as_tables(moments[1]), as_stacks(news),
+            rate, beta1, beta2, epsilon, decay, count, least, n, board,
         )  # fmt: skip
         together(adam_part, arguments, board, n)
+    else:
+        grad_phi, grad_phi0, grad_bias, grad_weight, grad_offset = grads
+        fold(grad_phi)
+        fold(grad_phi0)
+        fold(grad_bias)
+        fold(grad_weight)
+        fold(grad_offset)
 
 
 def _build(width, source, jit):

@@ -26,8 +26,9 @@ from ..graph.support import Graph
 from . import learning_reference, reference
 
 Array = np.ndarray
-Five = tuple[Array, Array | None, Array | None, Array, Array | None]  # phi, phi0, bias, weight, offset, or gradients
-Moments = tuple[Array | None, ...]  # of the five
+Five = tuple[
+    Array, Array | None, Array | None, Array, Array | None
+]  # phi, phi0, bias, weight, offset, or what belongs to them
 Updated = tuple[tuple[Array, Array, Array] | None, ...]  # new (param, m, v) for each
 
 
@@ -37,7 +38,7 @@ def loss_and_gradients(graph: Graph, params: Five, x: Array, label: Array) -> tu
 
 
 def adam_step(
-    graph: Graph, params: Five, ms: Moments, vs: Moments, x: Array, label: Array,
+    graph: Graph, params: Five, ms: Five, vs: Five, x: Array, label: Array,
     rate: float, beta1: float, beta2: float, epsilon: float, decay: float, step: int,
 ) -> tuple[float, Updated]:  # fmt: skip
     """The loss before a step of Adam (:func:`evref.kernels.learning_reference.adam_update`), and what is after it.
@@ -70,7 +71,7 @@ def composed(
 
 
 def updated(
-    learning: ModuleType, params: Five, grads: Five, ms: Moments, vs: Moments,
+    learning: ModuleType, params: Five, grads: Five, ms: Five, vs: Five,
     rate: float, beta1: float, beta2: float, epsilon: float, decay: float, step: int,
 ) -> Updated:  # fmt: skip
     """The second half of `adam_step`, with the kernels of `learning`."""

@@ -99,8 +99,8 @@ def adam_update(
             rows = _rows(params[i], n)
             arrays[4].append(block.reshape(3, rows, -1))
             for k, values in enumerate((params, grads, ms, vs)):
-                array = values[i]
-                arrays[k].append(_writable(array if array.dtype == dtype else array.astype(dtype)).reshape(rows, -1))
+                array = _writable(values[i] if values[i].dtype == dtype else values[i].astype(dtype))
+                arrays[k].append(array.reshape(1, rows, -1) if values is grads else array.reshape(rows, -1))
         threads.call(_adam_update, n, *map(tuple, arrays), rate, beta1, beta2, epsilon, float(step), n)
         new.update(zip(chosen, blocks, strict=True))
     return [(block[0], block[1], block[2]) for block in map(new.__getitem__, range(len(params)))]
@@ -113,44 +113,53 @@ def _rows(param: Array, n: int) -> int:
 
 
 @register_jitable
-def _adam_entries(param, grad, m, v, new_param, new_m, new_v, keep1, rest1, keep2, rest2, size, root, least, shrink):
+def _adam_entries(param, grad, m, v, new_param, new_m, new_v, keep1, rest1, keep2, rest2, size, root, small, shrink):
     """One pass over memory instead of NumPy's dozen; the order is the reference twin's."""
     for i in range(param.size):
         g = grad[i] + shrink * param[i] if shrink != 0 else grad[i]
         first = keep1 * m[i] + rest1 * g
         second = keep2 * v[i] + rest2 * g * g
-        new_param[i] = param[i] - size * first / (sqrt(second) / root + least)
+        new_param[i] = param[i] - size * first / (sqrt(second) / root + small)
         new_m[i] = first
         new_v[i] = second
 
 
 @register_jitable
-def adam_part(params, grads, ms, vs, news, rate, beta1, beta2, epsilon, decay, step, shares, board, slot):
-    """news: parameters, m, v. An array whose moments are empty is not learned; `decay` of a parameter is added to its
-    gradient."""
+def _add_entries(total, other):
+    for i in range(total.size):
+        total[i] += other[i]
+
+
+@register_jitable
+def adam_part(params, grads, ms, vs, news, rate, beta1, beta2, epsilon, decay, step, least, shares, board, slot):
+    """For arrays of two axes; news: parameters, m, v. An array whose moments are empty is not learned. A gradient is
+    the sum of its parts, and `decay` of the parameter. An array of fewer than `least` numbers is one thread's."""
     number = params[0].dtype.type  # constants are rounded once, as NumPy rounds them
     keep1, rest1, keep2, rest2 = number(beta1), number(1 - beta1), number(beta2), number(1 - beta2)
     size, root = number(rate / (1 - beta1**step)), number((1 - beta2**step) ** 0.5)
-    least, shrink = number(epsilon), number(decay)
+    small, shrink = number(epsilon), number(decay)
     for turn in range(shares):
         share = claim(board, turn, shares, slot, 1)
         if share >= 0:
             for i in range(len(params)):
                 param, grad, m, v, new = params[i], grads[i], ms[i], vs[i], news[i]
                 lo, hi = share * m.shape[1] // shares, (share + 1) * m.shape[1] // shares
-                if WORK * m.size < SERIAL_BELOW:
+                if m.size < least:
                     lo, hi = 0, m.shape[1] if share == 0 else 0
                 for row in range(m.shape[0]):
+                    for part in range(1, grad.shape[0]):
+                        _add_entries(grad[0, row][lo:hi], grad[part, row][lo:hi])
                     _adam_entries(
-                        param[row][lo:hi], grad[row][lo:hi], m[row][lo:hi], v[row][lo:hi],
+                        param[row][lo:hi], grad[0, row][lo:hi], m[row][lo:hi], v[row][lo:hi],
                         new[0, row][lo:hi], new[1, row][lo:hi], new[2, row][lo:hi],
-                        keep1, rest1, keep2, rest2, size, root, least, shrink,
+                        keep1, rest1, keep2, rest2, size, root, small, shrink,
                     )  # fmt: skip
 
 
 @compiled
 def _adam_update(params, grads, ms, vs, news, rate, beta1, beta2, epsilon, step, shares, board, n):
-    arguments = (params, grads, ms, vs, news, rate, beta1, beta2, epsilon, 0.0, step, shares, board)
+    least = SERIAL_BELOW // WORK
+    arguments = (params, grads, ms, vs, news, rate, beta1, beta2, epsilon, 0.0, step, least, shares, board)
     together(adam_part, arguments, board, n)
 
 

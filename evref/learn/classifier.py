@@ -19,7 +19,7 @@ from .optim import Adam, State, state_keys
 Array = np.ndarray
 
 LEARNED = ("0.phi", "0.phi0", "0.bias", "2.weight", "2.bias")  # in the order of the kernels
-MOMENTS = [state_keys(Adam.moments, name) for name in LEARNED]
+FIRST, SECOND = zip(*(state_keys(Adam.moments, name) for name in LEARNED), strict=True)  # names of their moments
 
 
 class Classifier:
@@ -51,13 +51,12 @@ class Classifier:
     ) -> tuple[float, Parameters, State]:
         """The loss on one batch, and parameters and state after a step of Adam on it. All of one dtype."""
         count = int(state["step"]) + 1
-        ms, vs = tuple([state.get(m) for m, _ in MOMENTS]), tuple([state.get(v) for _, v in MOMENTS])
+        ms, vs = tuple(map(state.get, FIRST)), tuple(map(state.get, SECOND))
         constants = rate, adam.beta1, adam.beta2, adam.epsilon, adam.weight_decay, count
         kernel = kernels.for_classifiers(x.dtype)
         value, updated = kernel.adam_step(self.filter.graph, self._five(params), ms, vs, x, label, *constants)
         new_params: Parameters = {}
         new_state = {"step": np.array(count, np.int64)}
         for i, name in self.learned:
-            m, v = MOMENTS[i]
-            new_params[name], new_state[m], new_state[v] = updated[i]
+            new_params[name], new_state[FIRST[i]], new_state[SECOND[i]] = updated[i]
         return value, new_params, new_state
