@@ -120,13 +120,16 @@ def ev_backward(
         blocks = min(F, max(2, 8 // G))
         if blocks * tiles.nbytes > BLOCK_BYTES:
             blocks = 1
-        n = min(n, blocks * G)
+        odd = T > 1 and blocks * G in (1, 3, 5, 7)  # no even work for two: then the middle one by halves of the tiles
+        spare = workspace("spare", phi.shape if odd else (0, 0, 0, 0), dtype)
+        spare0 = workspace("spare0", phi0.shape if odd else (0, 0, 0), dtype)
+        n = min(n, blocks * G + odd)
         grad_tiles = workspace("grad_tiles", (T, blocks * G, N, width), dtype)
         pair = _pair(phi, phi0, N * width) if own and 1 < K == stretch else 1
         scratch = workspace("scratch", (n, 2 + own + pair - 1, N, width), dtype)
         finite = threads.call(
-            kernels.backward, n, *walk.by_rows, *arguments, lams, grad_phi, grad_phi0, grad_tiles, grad_x,
-            blocks, stretch, pair, scratch,
+            kernels.backward, n, *walk.by_rows, *arguments, lams, grad_phi, grad_phi0, spare, spare0, grad_tiles,
+            grad_x, blocks, stretch, pair, scratch,
         )  # fmt: skip
     if finite and input_gradient:
         checks.note_finite(grad_x)

@@ -25,7 +25,7 @@ from . import together as team
 from .jit import compiled
 from .packing import ask_to_read, ask_to_write, pack_tile, unpack_tile
 from .recursions import adjoint_filter, first_states_of_two, forward_filters
-from .rows import add_rows, gather_tangent_rows, look_at_rows, scale_tangent_rows, seed_rows
+from .rows import add_numbers, add_rows, gather_tangent_rows, look_at_rows, scale_tangent_rows, seed_rows
 from .steps import LOOKED, backward_steps, forward_steps
 from .together import LEFT, SHARES, await_finished, claim, finished, nothing_strange, serve, together
 from .vectors import zeros
@@ -101,14 +101,16 @@ def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, totals, 
 @register_jitable
 def backward_recursions(
     indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi, grad_phi0,
-    grad_tiles, grad_x, blocks, stretch, pair, narrow, scratch, zero, board, slot,
+    spare, spare0, grad_tiles, grad_x, blocks, stretch, pair, narrow, scratch, zero, board, slot,
 ):  # fmt: skip
     """Adjoint of forward_recursions. Phases: pack (f, t); an input feature g and one of `blocks` blocks of output
     features; sum over the blocks and unpack (t, g), unless grad_x is empty because nobody asks for it.
 
-    A task of the second phase owns grad_phi[:, its f, g] and grad_tiles[:, task]. scratch: see `adjoint_filter`.
+    A task of the second phase owns grad_phi[:, its f, g] and grad_tiles[:, task]. The middle one of an odd number goes
+    by halves of the tiles, even work for two, if there is a spare place for the gradients of the second half, which are
+    added in a phase of their own. scratch: see `adjoint_filter`.
     """
-    _, F, G, _ = phi.shape
+    K, F, G, _ = phi.shape
     T, _, N, _ = tiles.shape
     wanted = grad_x.shape[0] > 0
     mine = scratch[slot]
@@ -119,13 +121,20 @@ def backward_recursions(
             for task in range(share * T * F // packing_shares, (share + 1) * T * F // packing_shares):
                 pack_tile(grad_y, task % T, task // T, lams[task % T, task // T], 0, 0, N)
             finished(board)
-    tasks = blocks * G
+    halved = blocks * G // 2 if spare.size > 0 else -1
+    tasks = blocks * G + (halved >= 0)
     shares = min(SHARES, tasks)
     for turn in range(shares):
         share = claim(board, turn, shares, slot, 2, LEFT)  # its states are in its cache
         if share >= 0:
             await_finished(board, packing_shares)
-            for task in range(share * tasks // shares, (share + 1) * tasks // shares):
+            for half_task in range(share * tasks // shares, (share + 1) * tasks // shares):
+                second_half = half_task == halved + 1 and halved >= 0
+                task = half_task - (1 if half_task > halved >= 0 else 0)
+                first_t = T // 2 if second_half else 0
+                last_t = T // 2 if task == halved and not second_half else T
+                into = spare if second_half else grad_phi
+                into0 = spare0 if second_half else grad_phi0
                 g = task % G
                 # Of two blocks the larger is the first for half the g, the second for the others: even work, and in the
                 # hands of the same thread as in the forward pass, which has the states in its cache.
@@ -134,8 +143,8 @@ def backward_recursions(
                 last_f = ((task // G + 1) * F + more) // blocks
                 for lead in range(first_f, last_f, pair):
                     shared = pair == 2 and lead + 1 < last_f
-                    for tf in range(T * (1 + shared)):  # tiles inside: phi and its gradient are in the caches then
-                        t = tf // (1 + shared)
+                    for tf in range((last_t - first_t) * (1 + shared)):  # tiles inside: phi is in the caches then
+                        t = first_t + tf // (1 + shared)
                         f = lead + tf % (1 + shared)
                         if wanted and f == first_f:
                             ask_to_write(grad_tiles[t, task], 0, N)
@@ -143,15 +152,25 @@ def backward_recursions(
                             first_states_of_two(indptr, indices, phi, tiles[t, g], f, g, mine, zero)
                         adjoint_filter(
                             indptr, indices, column_indptr, row_indices, transpose, phi, phi0, f, g, tiles[t, g],
-                            states[t, f, g], lams[t, f], grad_phi, grad_phi0, t == 0, grad_tiles[t, task], f == first_f,
+                            states[t, f, g], lams[t, f], into, into0, t == first_t, grad_tiles[t, task], f == first_f,
                             wanted, stretch, shared, f > lead, narrow, mine, zero,
                         )  # fmt: skip
             finished(board)
+    before = packing_shares + shares
+    if halved >= 0 and claim(board, 0, 1, 0, 3) >= 0:
+        await_finished(board, before)
+        g = halved % G
+        more = blocks - 1 if g < G // 2 or G == 1 else 0
+        for f in range((halved // G * F + more) // blocks, ((halved // G + 1) * F + more) // blocks):
+            for k in range(K):
+                add_numbers(spare[k, f, g], grad_phi[k, f, g])
+            if phi0.shape[0] > 0:
+                add_numbers(spare0[f, g], grad_phi0[f, g])
+        finished(board)
     if wanted:
-        before = packing_shares + shares
         shares = min(SHARES, T * G)
         for turn in range(shares):
-            share = claim(board, turn, shares, slot, 3)
+            share = claim(board, turn, shares, slot, 4)
             if share >= 0:
                 await_finished(board, before)
                 for task in range(share * T * G // shares, (share + 1) * T * G // shares):
@@ -243,11 +262,12 @@ def _build(width, source, jit):
     @jit
     def backward(
         indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi,
-        grad_phi0, grad_tiles, grad_x, blocks, stretch, pair, scratch, board, n,
+        grad_phi0, spare, spare0, grad_tiles, grad_x, blocks, stretch, pair, scratch, board, n,
     ):  # fmt: skip
         arguments = (
             indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi,
-            grad_phi0, grad_tiles, grad_x, blocks, stretch, pair, narrow, scratch, zeros(tiles, width, source), board,
+            grad_phi0, spare, spare0, grad_tiles, grad_x, blocks, stretch, pair, narrow, scratch,
+            zeros(tiles, width, source), board,
         )  # fmt: skip
         together(backward_recursions, arguments, board, n)
         return nothing_strange(board)

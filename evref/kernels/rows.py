@@ -213,6 +213,13 @@ def add_rows(x, y, fresh, zero, lo, hi):
 
 
 @register_jitable
+def add_numbers(x, y):
+    """y += x, two vectors"""
+    for i in range(y.size):
+        y[i] += x[i]
+
+
+@register_jitable
 def adjoint_scale_rows(diagonal, lam, x, grad_diagonal, fresh, grad_x, fresh_x, zero, lo, hi):
     """grad_x += diag(diagonal) lam;  grad_diagonal_i += <lam_i, x_i>
 

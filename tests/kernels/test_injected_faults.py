@@ -17,7 +17,10 @@ import evref as ev
 from evref.kernels import compiled, loops, packing, recursions, reference, rows, steps
 
 GRAPH = random_graph(11, 6, directed=True, density=0.5)
-FILTERS = [ev.EdgeVariant(GRAPH, 3, 2, F, zeroth=zeroth) for F, zeroth in ((2, "none"), (2, "diagonal"), (5, "none"))]
+FILTERS = [
+    ev.EdgeVariant(GRAPH, 3, G, F, zeroth=zeroth)
+    for G, F, zeroth in ((2, 2, "none"), (2, 2, "diagonal"), (2, 5, "none"), (1, 1, "diagonal"))
+]
 LAID_OUT = [ev.EdgeVariant(GRAPH.with_local_layout(), 3, 2, 2, zeroth="diagonal")]
 
 
@@ -86,6 +89,9 @@ LOOP_FAULTS = [
     (recursions, "cotangents share a buffer", "out = own[k % 2]", "out = own[0]"),
     (rows, "gradient of one tile only", "else grad_phi[q] + dot(li, wj)", "else dot(li, wj)"),
     (loops, "gradient of the last filter only", "task], f == first_f", "task], True"),
+    (loops, "second half of the tiles lost", "add_numbers(spare[k, f, g], grad_phi[k, f, g])", "pass"),
+    (loops, "diagonal of the second half lost", "add_numbers(spare0[f, g], grad_phi0[f, g])", "pass"),
+    (loops, "halves of tiles that overlap", "first_t = T // 2 if second_half else 0", "first_t = 0"),
     (loops, "features mixed up", "first_f = task // T // halves * pair", "first_f = task % F"),
     (loops, "half of the features left out", "for half in range(1, halves):", "for half in range(2, halves):"),
     (loops, "halves that overlap", "inputs = (half * G // halves,", "inputs = (0,"),
