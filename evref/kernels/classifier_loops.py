@@ -13,11 +13,10 @@ from math import exp, log
 from types import SimpleNamespace
 
 import numpy as np
-from numba.extending import register_jitable
 
 from . import jit, learning_compiled, loops, packing, recursions, rows, vectors
 from . import together as team
-from .jit import compiled
+from .jit import compiled, inner
 from .learning_compiled import SERIAL_BELOW, WORK, adam_part
 from .packing import pack_tile
 from .recursions import adjoint_filter, forward_filters
@@ -29,7 +28,7 @@ SHARED_PARTS = 1024  # numbers from which on a sum of gradients' parts is worth 
 SOURCE = loops.source_of(jit, learning_compiled, packing, recursions, rows, team, vectors)
 
 
-@register_jitable
+@inner
 def logit_rows(weight, first, bias, h, z, zero):
     """h = relu(h + bias);  z_c = sum_i weight[c, first + i] h_i, two classes at a time: their sums stay in registers"""
     N = h.shape[0]
@@ -53,7 +52,7 @@ def logit_rows(weight, first, bias, h, z, zero):
         store(z, C - 1, one)
 
 
-@register_jitable
+@inner
 def cross_entropy_rows(z, offset, label, first, slope, grad_offset, zero):
     """slope = (softmax(offset + sum_f z[f]) - onehot(label)) / batch, no slope past the batch;  its sums over samples;
     returns the sum of -log softmax at the labels, which begin at label[first]"""
@@ -89,7 +88,7 @@ def cross_entropy_rows(z, offset, label, first, slope, grad_offset, zero):
     return value
 
 
-@register_jitable
+@inner
 def adjoint_logit_rows(weight, first, h, slope, grad_weight, fresh, zero):
     """grad_weight[c, first + i] += <slope_c, h_i>;  h_i = [h_i > 0] sum_c weight[c, first + i] slope_c, in the place of
     h; returns the sum of all these"""
@@ -110,7 +109,7 @@ def adjoint_logit_rows(weight, first, h, slope, grad_weight, fresh, zero):
 
 
 # ---- what is shared out ----------------------------------------------------------------------------------------------
-@register_jitable
+@inner
 def forward_task(walk, params, work, t, f, own, zero):
     """The filters of one output feature, ReLU, and what they add to the logits."""
     phi, phi0, bias, weight, _ = params
@@ -121,13 +120,13 @@ def forward_task(walk, params, work, t, f, own, zero):
     logit_rows(weight, f * N, shift, hidden[t, f], logits[t, f], zero)
 
 
-@register_jitable
+@inner
 def loss_task(offset, label, work, grad_offset, t, zero):
     tiles, _, _, logits, slopes, values = work
     values[t] = cross_entropy_rows(logits[t], offset, label, t * tiles.shape[3], slopes[t], grad_offset[t], zero)
 
 
-@register_jitable
+@inner
 def hidden_task(params, work, grads, part, span, f, zero):
     """From the slopes back to the output of the filters of f, on the tiles of `span`."""
     _, _, bias, weight, _ = params
@@ -142,7 +141,7 @@ def hidden_task(params, work, grads, part, span, f, zero):
         grad_bias[part, f] = total
 
 
-@register_jitable
+@inner
 def filter_task(walk, params, work, grads, part, span, f, g, stretch, own, zero):
     """The adjoint of the filter (f, g) on the tiles of `span`."""
     indptr, indices, column_indptr, row_indices, transpose = walk
@@ -156,7 +155,7 @@ def filter_task(walk, params, work, grads, part, span, f, g, stretch, own, zero)
         )  # fmt: skip
 
 
-@register_jitable
+@inner
 def classifier_part(walk, params, x, label, work, grads, stretch, scratch, zero, board, slot):
     """Phases: pack (t, g); the filters of (f, t); the loss of t; back to the filters' outputs, f; their adjoints,
     (f, g). hidden[t, f] holds the filters' outputs, then their cotangents."""
@@ -209,7 +208,7 @@ def classifier_part(walk, params, x, label, work, grads, stretch, scratch, zero,
             finished(board)
 
 
-@register_jitable
+@inner
 def lone_filter_part(walk, params, x, label, work, grads, stretch, scratch, zero, board, slot):
     """The same for one filter alone: a tile needs nothing of another, and nobody waits. Each has its own gradients."""
     tiles = work[0]
@@ -228,7 +227,7 @@ def lone_filter_part(walk, params, x, label, work, grads, stretch, scratch, zero
 
 
 # ---- afterwards ------------------------------------------------------------------------------------------------------
-@register_jitable
+@inner
 def fold(parts):
     """parts[0] += parts[1] + ..."""
     flat = parts.reshape(parts.shape[0], parts.size // parts.shape[0])
@@ -237,7 +236,7 @@ def fold(parts):
             flat[0, i] += flat[part, i]
 
 
-@register_jitable
+@inner
 def as_tables(five):
     """Arrays of two axes, output features in the second: threads share it as they share the filters."""
     phi, phi0, bias, weight, offset = five
@@ -250,7 +249,7 @@ def as_tables(five):
     )
 
 
-@register_jitable
+@inner
 def as_stacks(five):
     """The same for several of each behind one another: parts of a gradient, or parameters, m and v."""
     phi, phi0, bias, weight, offset = five
@@ -263,7 +262,7 @@ def as_stacks(five):
     )
 
 
-@register_jitable
+@inner
 def finish(params, work, grads, adam, moments, news, batch, board, n):
     """The loss goes to values[0], each gradient to the first of its parts and, if steps are counted, what Adam makes of
     it to `news`."""

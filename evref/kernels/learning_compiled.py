@@ -10,11 +10,10 @@ from __future__ import annotations
 from math import exp, log, sqrt
 
 import numpy as np
-from numba.extending import register_jitable
 
 from . import threads
 from .compiled import SERIAL_BELOW, _useful_threads, _writable
-from .jit import compiled
+from .jit import compiled, inner
 from .layout import aligned_empty
 from .together import claim, together
 
@@ -112,7 +111,7 @@ def _rows(param: Array, n: int) -> int:
     return len(param) if n > 1 and param.ndim > 1 and WORK * param.size >= SERIAL_BELOW else 1
 
 
-@register_jitable
+@inner
 def _adam_entries(param, grad, m, v, new_param, new_m, new_v, keep1, rest1, keep2, rest2, size, root, small, shrink):
     """One pass over memory instead of NumPy's dozen; the order is the reference twin's."""
     for i in range(param.size):
@@ -124,13 +123,13 @@ def _adam_entries(param, grad, m, v, new_param, new_m, new_v, keep1, rest1, keep
         new_v[i] = second
 
 
-@register_jitable
+@inner
 def _add_entries(total, other):
     for i in range(total.size):
         total[i] += other[i]
 
 
-@register_jitable
+@inner
 def adam_part(params, grads, ms, vs, news, rate, beta1, beta2, epsilon, decay, step, least, shares, board, slot):
     """For arrays of two axes; news: parameters, m, v. An array whose moments are empty is not learned. A gradient is
     the sum of its parts, and `decay` of the parameter. An array of fewer than `least` numbers is one thread's."""

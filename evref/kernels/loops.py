@@ -18,11 +18,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from numba.extending import register_jitable
 
 from . import jit, packing, recursions, rows, steps, vectors
 from . import together as team
-from .jit import compiled
+from .jit import compiled, inner
 from .packing import ask_to_read, ask_to_write, pack_tile, unpack_tile
 from .recursions import adjoint_filter, first_states_of_two, forward_filters
 from .rows import add_numbers, add_rows, gather_tangent_rows, look_at_rows, scale_tangent_rows, seed_rows
@@ -44,7 +43,7 @@ def source_of(*modules: Any) -> int:
 SOURCE = source_of(jit, packing, recursions, rows, steps, team, vectors)
 
 
-@register_jitable
+@inner
 def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, totals, pair, scratch, zero, board, slot):
     """y[t, f] = sum_g sum_k w^(k)_fg. Phases: pack (t, g); the filters of (f, t), or of half the g; then, if those were
     halves, their sums. scratch: two states for each of `pair` output features, then their sums. totals: sums of halves,
@@ -98,7 +97,7 @@ def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, totals, 
                 finished(board)
 
 
-@register_jitable
+@inner
 def backward_recursions(
     indptr, indices, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi, grad_phi0,
     spare, spare0, grad_tiles, grad_x, blocks, stretch, pair, narrow, scratch, zero, board, slot,
@@ -184,7 +183,7 @@ def backward_recursions(
                 finished(board)
 
 
-@register_jitable
+@inner
 def tangent_recursions(indptr, indices, phi, phi0, x, tiles, dphi, dphi0, dx, dtiles, dy, scratch, zero, board, slot):
     """Tangent of forward_recursions; scratch: two states, two tangents and the sum."""
     K, F, G, _ = phi.shape

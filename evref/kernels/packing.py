@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numba.extending import register_jitable
-
+from .jit import inner
 from .layout import ALIGNMENT
 from .vectors import ask_for, load, store, turn
 
@@ -12,7 +11,7 @@ AHEAD = 32  # rows somewhere in memory that are asked for before it is their tur
 ASKED = 2**15  # bytes: no more than the first cache holds
 
 
-@register_jitable
+@inner
 def ask_to_write(tile, lo, hi):
     """Rows that the thread of another core read last: fetched one by one as they are written, each is a long wait."""
     width = tile.shape[1]
@@ -20,7 +19,7 @@ def ask_to_write(tile, lo, hi):
         ask_for(tile, place, True)
 
 
-@register_jitable
+@inner
 def ask_to_read(tile, lo, hi):
     """Rows that the thread of another core wrote last."""
     width = tile.shape[1]
@@ -28,7 +27,7 @@ def ask_to_read(tile, lo, hi):
         ask_for(tile, place, False)
 
 
-@register_jitable
+@inner
 def turn_blocks(source, first, stride, target, start, step, rows, columns):
     """All whole blocks of a rows x columns matrix, transposed."""
     for r in range(0, rows, BLOCK):
@@ -36,7 +35,7 @@ def turn_blocks(source, first, stride, target, start, step, rows, columns):
             turn(source, first + r * stride + c, stride, target, start + c * step + r, step, BLOCK)
 
 
-@register_jitable
+@inner
 def pack_tile(x, t, g, tile, row, lo, hi):
     """x[t-th tile of the batch, g, lo..hi-1] into the rows from `row` on of `tile`, zeros past the batch"""
     B, G, N = x.shape
@@ -54,7 +53,7 @@ def pack_tile(x, t, g, tile, row, lo, hi):
             tile[row + i, s] = 0
 
 
-@register_jitable
+@inner
 def unpack_tile(tile, row, x, t, g, lo, hi):
     """The way back"""
     B, G, N = x.shape
@@ -69,7 +68,7 @@ def unpack_tile(tile, row, x, t, g, lo, hi):
             x[first + s, g, lo + i] = tile[row + i, s]
 
 
-@register_jitable
+@inner
 def pack_nodes(x, t, g, tile, places, few, zero, lo, hi):
     """pack_tile where node i has the row places[i], its own if `places` is empty; `few` rows, a block, on their way"""
     if places.size == 0:
@@ -83,7 +82,7 @@ def pack_nodes(x, t, g, tile, places, few, zero, lo, hi):
             store(tile, places[i], load(few, i - first, zero))
 
 
-@register_jitable
+@inner
 def unpack_nodes(tile, x, t, g, places, few, zero, lo, hi):
     """The way back"""
     if places.size == 0:

@@ -5,8 +5,7 @@ Plain Python that numba compiles, and that also runs uncompiled. Names as in :mo
 
 from __future__ import annotations
 
-from numba.extending import register_jitable
-
+from .jit import inner
 from .packing import ask_to_read
 from .rows import (
     add_rows,
@@ -24,7 +23,7 @@ from .rows import (
 )
 
 
-@register_jitable
+@inner
 def forward_filters(indptr, indices, phi, phi0, x, states, features, inputs, sums, own, zero):
     """sums[f - first_f] = sum_g sum_k w^(k)_fg for `features` and `inputs`, each a range (first, last).
 
@@ -66,14 +65,14 @@ def forward_filters(indptr, indices, phi, phi0, x, states, features, inputs, sum
             seed_rows(sums[f - first_f], False, sums[f - first_f], zero, 0, N)
 
 
-@register_jitable
+@inner
 def first_states_of_two(indptr, indices, phi, x, f, g, own, zero):
     """w^(1) of the filters (f, g) and (f + 1, g), from one walk, where `adjoint_filter` looks for them."""
     ahead = own[len(own) - 1]
     gather_rows_quiet_two(indptr, indices, phi[0, f, g], phi[0, f + 1, g], x, own[3], ahead, zero, 0, x.shape[0])
 
 
-@register_jitable
+@inner
 def adjoint_filter(
     indptr, indices, column_indptr, row_indices, transpose, phi, phi0, f, g, x, states, seed, grad_phi, grad_phi0,
     fresh, grad_x, fresh_x, wanted, stretch, shared, second, narrow, own, zero,

@@ -6,15 +6,14 @@ entry p of one Phi in CSR order; sums that are `fresh` are begun, others are add
 
 from __future__ import annotations
 
-from numba.extending import register_jitable
-
+from .jit import inner
 from .together import STRANGE, write
 from .vectors import add, ask_for, dot, load, rolled, scale_add, store
 
 AHEAD = 12  # rows
 
 
-@register_jitable
+@inner
 def row_place(indptr, starts, phi, i, writing):
     """Where the entries of row i begin in phi: at indptr[i], unless the graph has a layout of its own
     (:mod:`evref.kernels.walk`). Then no hardware guesses which lines come next: those of a later row are asked for."""
@@ -26,7 +25,7 @@ def row_place(indptr, starts, phi, i, writing):
     return starts[i]
 
 
-@register_jitable
+@inner
 def scale_rows(diagonal, x, out, y, fresh, zero, lo, hi):
     """out = diag(diagonal) x;  y += out"""
     for i in range(lo, hi):
@@ -35,7 +34,7 @@ def scale_rows(diagonal, x, out, y, fresh, zero, lo, hi):
         store(y, i, row if fresh else add(load(y, i, zero), row))
 
 
-@register_jitable
+@inner
 def gather_rows(indptr, indices, starts, phi, w, out, y, fresh, zero, keep, lo, hi):
     """out = Phi w;  y += out.  The last state of a recursion is not needed again: keep=False leaves `out` alone."""
     for i in range(lo, hi):
@@ -49,7 +48,7 @@ def gather_rows(indptr, indices, starts, phi, w, out, y, fresh, zero, keep, lo, 
         store(y, i, row if fresh else add(load(y, i, zero), row))
 
 
-@register_jitable
+@inner
 def gather_rows_two(indptr, indices, phi, phi2, w, out, out2, y, y2, fresh, zero, keep, lo, hi):
     """gather_rows for two Phi and one w, whose rows are read once: on medium graphs these reads are what takes long."""
     for i in range(lo, hi):
@@ -67,7 +66,7 @@ def gather_rows_two(indptr, indices, phi, phi2, w, out, out2, y, y2, fresh, zero
         store(y2, i, row2 if fresh else add(load(y2, i, zero), row2))
 
 
-@register_jitable
+@inner
 def gather_rows_quiet_two(indptr, indices, phi, phi2, w, out, out2, zero, lo, hi):
     """Likewise, for the states that the backward pass computes again"""
     for i in range(lo, hi):
@@ -82,7 +81,7 @@ def gather_rows_quiet_two(indptr, indices, phi, phi2, w, out, out2, zero, lo, hi
         store(out2, i, row2)
 
 
-@register_jitable
+@inner
 def gather_rows_quiet(indptr, indices, starts, phi, w, out, zero, lo, hi):
     """out = Phi w, for the states that the backward pass computes again"""
     for i in range(lo, hi):
@@ -94,14 +93,14 @@ def gather_rows_quiet(indptr, indices, starts, phi, w, out, zero, lo, hi):
         store(out, i, row)
 
 
-@register_jitable
+@inner
 def scale_rows_quiet(diagonal, x, out, zero, lo, hi):
     """out = diag(diagonal) x, likewise"""
     for i in range(lo, hi):
         store(out, i, scale_add(diagonal[i], load(x, i, zero), zero))
 
 
-@register_jitable
+@inner
 def gather_tangent_rows(indptr, indices, phi, dphi, w, dw, out, dout, dy, zero, lo, hi):
     """out = Phi w;  dout = Phi dw + dPhi w;  dy += dout"""
     for i in range(lo, hi):
@@ -118,7 +117,7 @@ def gather_tangent_rows(indptr, indices, phi, dphi, w, dw, out, dout, dy, zero, 
         store(dy, i, add(load(dy, i, zero), drow))
 
 
-@register_jitable
+@inner
 def scale_tangent_rows(diagonal, d_diagonal, x, dx, out, dout, dy, zero, lo, hi):
     """out = diag(diagonal) x;  dout = diag(diagonal) dx + diag(d_diagonal) x;  dy += dout"""
     for i in range(lo, hi):
@@ -129,7 +128,7 @@ def scale_tangent_rows(diagonal, d_diagonal, x, dx, out, dout, dy, zero, lo, hi)
         store(dy, i, add(load(dy, i, zero), drow))
 
 
-@register_jitable
+@inner
 def adjoint_columns(
     column_indptr, row_indices, transpose, phi, lam, w, seed, seeded, out, grad_phi, fresh, zero, lo, hi
 ):
@@ -145,7 +144,7 @@ def adjoint_columns(
         store(out, j, column)
 
 
-@register_jitable
+@inner
 def adjoint_rows(indptr, indices, phi, lam, w, out, grad_phi, fresh, zero, lo, hi):
     """out += Phi^T lam;  grad_phi_ij += <lam_i, w_j>, for the rows i = lo..hi-1: they send to their neighbours.
 
@@ -161,7 +160,7 @@ def adjoint_rows(indptr, indices, phi, lam, w, out, grad_phi, fresh, zero, lo, h
             grad_phi[p] = product if fresh else grad_phi[p] + product
 
 
-@register_jitable
+@inner
 def send_rows(indptr, indices, starts, phi, lam, out, zero, lo, hi):
     """out += Phi^T lam alone: on large graphs states do not fit the caches side by side, and two walks are faster."""
     for i in range(lo, hi):
@@ -172,7 +171,7 @@ def send_rows(indptr, indices, starts, phi, lam, out, zero, lo, hi):
             store(out, indices[p], scale_add(phi[place + (p - begin)], li, load(out, indices[p], zero)))
 
 
-@register_jitable
+@inner
 def outer_rows(indptr, indices, starts, lam, w, grad_phi, fresh, zero, lo, hi):
     """grad_phi_ij += <lam_i, w_j> alone"""
     for i in range(lo, hi):
@@ -184,7 +183,7 @@ def outer_rows(indptr, indices, starts, lam, w, grad_phi, fresh, zero, lo, hi):
             grad_phi[place + (p - begin)] = product if fresh else grad_phi[place + (p - begin)] + product
 
 
-@register_jitable
+@inner
 def look_at_rows(x, zero, board, lo, hi):
     """Say so on the board if there is a number among them that is not finite: 0 times it is not 0.
 
@@ -198,28 +197,28 @@ def look_at_rows(x, zero, board, lo, hi):
         write(board, STRANGE, 1)
 
 
-@register_jitable
+@inner
 def seed_rows(seed, seeded, out, zero, lo, hi):
     """out = seed or 0"""
     for i in range(lo, hi):
         store(out, i, load(seed, i, zero) if seeded else zero)
 
 
-@register_jitable
+@inner
 def add_rows(x, y, fresh, zero, lo, hi):
     """y += x"""
     for i in range(lo, hi):
         store(y, i, load(x, i, zero) if fresh else add(load(y, i, zero), load(x, i, zero)))
 
 
-@register_jitable
+@inner
 def add_numbers(x, y):
     """y += x, two vectors"""
     for i in range(y.size):
         y[i] += x[i]
 
 
-@register_jitable
+@inner
 def adjoint_scale_rows(diagonal, lam, x, grad_diagonal, fresh, grad_x, fresh_x, zero, lo, hi):
     """grad_x += diag(diagonal) lam;  grad_diagonal_i += <lam_i, x_i>
 

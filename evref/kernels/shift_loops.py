@@ -15,12 +15,10 @@ from __future__ import annotations
 from functools import cache
 from types import SimpleNamespace
 
-from numba.extending import register_jitable
-
 from . import blocks, jit, loops, packing, rows, vectors
 from . import together as team
 from .blocks import column, line, load_block, outer_add, outer_zero, spread, store_block, sum_lanes
-from .jit import compiled
+from .jit import compiled, inner
 from .packing import pack_tile, unpack_tile
 from .rows import look_at_rows
 from .together import SHARES, await_finished, claim, finished, nothing_strange, together
@@ -31,7 +29,7 @@ NODES = 8  # whose inner products are taken together, while their rows are in th
 SOURCE = loops.source_of(blocks, jit, packing, rows, team, vectors)
 
 
-@register_jitable
+@inner
 def recursion_rows(
     indptr, indices, values, doubled, minus, states, zero, sizes, features, adjoint, chebyshev, first, last, lo, hi
 ):
@@ -62,7 +60,7 @@ def recursion_rows(
                 store(states, target + i, row)
 
 
-@register_jitable
+@inner
 def mixed_block(numbers, first, strides, counts, across, rows, row, out, target, step, wide, tall):
     """out_r = sum_s sum_t numbers[first + s strides[0] + t strides[1] + r across] rows_st for a block of r, one node.
 
@@ -77,7 +75,7 @@ def mixed_block(numbers, first, strides, counts, across, rows, row, out, target,
     store_block(out, target, step, total)
 
 
-@register_jitable
+@inner
 def mixed_rows(numbers, first, strides, counts, across, rows, out, row, step, n_out, wide):
     """The same for r = 0, ..., n_out-1, two at a time: fourteen sums, and nine loads for as many multiply-adds."""
     for r in range(0, n_out - 1, 2):
@@ -89,7 +87,7 @@ def mixed_rows(numbers, first, strides, counts, across, rows, out, row, step, n_
         mixed_block(numbers, place, strides, counts, across, rows, row, out, target, step, wide, column(1, wide))
 
 
-@register_jitable
+@inner
 def mix_nodes(weights, copied, states, y, parts, wide, lo, hi):
     """y_f = sum_k sum_g c[k, f, g] w_g^(k) for the nodes lo..hi-1, node by node.
 
@@ -101,7 +99,7 @@ def mix_nodes(weights, copied, states, y, parts, wide, lo, hi):
         mixed_rows(weights, copied[i], strides, counts, G * C, states, y, i * parts, step, F, wide)
 
 
-@register_jitable
+@inner
 def mix_adjoint_nodes(weights, copied, v, u, g, parts, wide, lo, hi):
     """u^(k) = sum_f c[k, f, g] v_f for one input feature g and the nodes lo..hi-1, node by node."""
     taps, F, G, C = weights.shape
@@ -110,7 +108,7 @@ def mix_adjoint_nodes(weights, copied, v, u, g, parts, wide, lo, hi):
         mixed_rows(weights, g * C + copied[i], strides, counts, F * G * C, v, u, i * parts, step, taps, wide)
 
 
-@register_jitable
+@inner
 def product_block(order, start, stop, v, w, parts, step, totals, f, m, M, f_tall, m_tall):
     """totals[f, m] += v_f w_m for a block of pairs, lane by lane, over the nodes order[start..stop-1]."""
     total = load_block(totals, f * M + m, M, outer_zero(f_tall, m_tall))
@@ -122,7 +120,7 @@ def product_block(order, start, stop, v, w, parts, step, totals, f, m, M, f_tall
     store_block(totals, f * M + m, M, total)
 
 
-@register_jitable
+@inner
 def product_rows(order, start, stop, v, w, parts, step, totals, f, M, f_tall):
     """The same for a block of f and all m: four at a time, the rest one by one."""
     for m in range(0, M - 3, 4):
@@ -131,7 +129,7 @@ def product_rows(order, start, stop, v, w, parts, step, totals, f, M, f_tall):
         product_block(order, start, stop, v, w, parts, step, totals, f, m, M, f_tall, column(1, f_tall))
 
 
-@register_jitable
+@inner
 def products(order, start, stop, v, w, F, M, parts, step, totals, wide):
     """The same for all pairs: f two at a time, so that eight sums and what they need stay in registers."""
     for f in range(0, F - 1, 2):
@@ -140,7 +138,7 @@ def products(order, start, stop, v, w, F, M, parts, step, totals, wide):
         product_rows(order, start, stop, v, w, parts, step, totals, F - 1, M, column(1, wide))
 
 
-@register_jitable
+@inner
 def product_pieces(order, pieces, states, v, totals, partial, parts, wide, lo, hi):
     """partial[k, f, g, piece] += <v_f, w_g^(k)> for the pieces lo..hi-1.
 
@@ -164,7 +162,7 @@ def product_pieces(order, pieces, states, v, totals, partial, parts, wide, lo, h
 
 
 # ---- passes, which several threads walk through together -------------------------------------------------------------
-@register_jitable
+@inner
 def forward_part(
     matrix, weights, copied, x, states, y, y_tile, nodes, chebyshev, first, by_rows, parts, zero, wide, board, slot
 ):  # fmt: skip
@@ -212,7 +210,7 @@ def forward_part(
         before += P
 
 
-@register_jitable
+@inner
 def backward_part(
     matrix, weights, copied, order, pieces, states, grad_y, v, totals, partial, us, grad_x, nodes, chebyshev, first,
     by_rows, parts, zero, wide, board, slot,

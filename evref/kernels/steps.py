@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numba.extending import register_jitable
-
+from .jit import inner
 from .packing import pack_nodes, unpack_nodes
 from .rows import (
     add_rows,
@@ -23,7 +22,7 @@ from .together import await_finished, claim, finished
 LOOKED = 8  # samples in a row from which on a look at the results is shorter here than afterwards
 
 
-@register_jitable
+@inner
 def forward_steps(
     indptr, indices, starts, phi, phi0, x, tiles, states, y, places, few, pieces, scratch, zero, board, slot
 ):
@@ -78,7 +77,7 @@ def forward_steps(
             phase += 1
 
 
-@register_jitable
+@inner
 def gather_phase(indptr, indices, starts, phi, w, out, pieces, zero, board, slot, phase, before):
     """out = Phi w, for the states that the backward pass computes again"""
     P = pieces.size - 1
@@ -90,7 +89,7 @@ def gather_phase(indptr, indices, starts, phi, w, out, pieces, zero, board, slot
             finished(board)
 
 
-@register_jitable
+@inner
 def backward_steps(
     indptr, indices, starts, column_indptr, row_indices, transpose, phi, phi0, tiles, states, grad_y, lams, grad_phi,
     grad_phi0, grad_x, places, few, pieces, column_pieces, blocks, stretch, narrow, scratch, zero, board, slot,

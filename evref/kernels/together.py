@@ -36,7 +36,7 @@ from numba.core import cgutils, types
 from numba.core.callconv import excinfo_ptr_t
 from numba.extending import register_jitable
 
-from .jit import replaces
+from .jit import inner, replaces
 
 # The board: words that threads write and read, each on a cache line of its own.
 LINE = 8  # words
@@ -92,7 +92,7 @@ def exchange(board: Any, place: int, old: int, new: int) -> bool:
 
 
 # ---- what parts of a job say -----------------------------------------------------------------------------------------
-@register_jitable
+@inner
 def claim(board, turn, shares, slot, phase, left=0):
     """The share for this turn if it is now this thread's, else -1; phases are numbered from 1, rising.
 
@@ -118,7 +118,7 @@ def finished(board):
     increase(board, DONE, 1)
 
 
-@register_jitable
+@inner
 def await_finished(board, count):
     """Until `count` shares are done."""
     looks = 0
@@ -129,7 +129,7 @@ def await_finished(board, count):
             give_way()
 
 
-@register_jitable
+@inner
 def nothing_strange(board):
     """Whether all results of the job that looked at were finite (:func:`evref.kernels.rows.look_at_rows`)."""
     return board[STRANGE] == 0
@@ -146,14 +146,14 @@ def enter(part: Any, arguments: Any, board: Any, slot: int) -> int:
     return 0
 
 
-@register_jitable
+@inner
 def fail(board):
     """A part raised, an index out of range say: nobody shall wait for what it has not finished."""
     write(board, FAILED, 1)
     write(board, DONE, 2**62)
 
 
-@register_jitable
+@inner
 def together(part, arguments, board, n):
     """part(*arguments, slot) on this thread (slot 0) and on up to n - 1 helpers; returns when all of them are out."""
     for share in range(SHARES):
