@@ -19,7 +19,7 @@ from . import together as team
 from .jit import compiled, inner
 from .learning_compiled import SERIAL_BELOW, WORK, adam_part
 from .packing import pack_tile
-from .recursions import adjoint_filter, forward_filters
+from .recursions import adjoint_filter, forward_filters, pack_phase
 from .together import LEFT, SHARES, await_finished, claim, finished, together
 from .vectors import add, dot, filled, load, positive, scale_add, store, where_positive, zeros
 
@@ -161,16 +161,9 @@ def classifier_part(walk, params, x, label, work, grads, stretch, scratch, zero,
     (f, g). hidden[t, f] holds the filters' outputs, then their cotangents."""
     tiles = work[0]
     _, F, G, _ = params[0].shape
-    T, _, N, _ = tiles.shape
+    T = tiles.shape[0]
     mine = scratch[slot]
-    packing_shares = min(SHARES, T * G)
-    for turn in range(packing_shares):
-        share = claim(board, turn, packing_shares, slot, 1)
-        if share >= 0:
-            for task in range(share * T * G // packing_shares, (share + 1) * T * G // packing_shares):
-                pack_tile(x, task // G, task % G, tiles[task // G, task % G], 0, 0, N)
-            finished(board)
-    before = packing_shares
+    before = pack_phase(x, tiles, board, slot)
     shares = min(SHARES, F * T)
     for turn in range(shares):
         share = claim(board, turn, shares, slot, 2, LEFT)  # its signals are in its cache

@@ -23,7 +23,7 @@ from . import jit, packing, recursions, rows, steps, vectors
 from . import together as team
 from .jit import compiled, inner
 from .packing import ask_to_read, ask_to_write, pack_tile, unpack_tile
-from .recursions import adjoint_filter, first_states_of_two, forward_filters
+from .recursions import adjoint_filter, first_states_of_two, forward_filters, pack_phase
 from .rows import add_numbers, add_rows, gather_tangent_rows, look_at_rows, scale_tangent_rows, seed_rows
 from .steps import LOOKED, backward_steps, forward_steps
 from .together import LEFT, SHARES, await_finished, claim, finished, nothing_strange, serve, together
@@ -53,13 +53,7 @@ def forward_recursions(indptr, indices, phi, phi0, x, tiles, states, y, totals, 
     T, _, N, _ = tiles.shape
     halves = max(1, totals.shape[1])
     mine = scratch[slot]
-    packing_shares = min(SHARES, T * G)
-    for turn in range(packing_shares):
-        share = claim(board, turn, packing_shares, slot, 1)
-        if share >= 0:
-            for task in range(share * T * G // packing_shares, (share + 1) * T * G // packing_shares):
-                pack_tile(x, task // G, task % G, tiles[task // G, task % G], 0, 0, N)
-            finished(board)
+    packing_shares = pack_phase(x, tiles, board, slot)
     tasks = T * ((F + pair - 1) // pair) * halves
     shares = min(SHARES, tasks)
     for turn in range(shares):

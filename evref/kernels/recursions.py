@@ -6,7 +6,7 @@ Plain Python that numba compiles, and that also runs uncompiled. Names as in :mo
 from __future__ import annotations
 
 from .jit import inner
-from .packing import ask_to_read
+from .packing import ask_to_read, pack_tile
 from .rows import (
     add_rows,
     adjoint_columns,
@@ -21,6 +21,21 @@ from .rows import (
     scale_rows_quiet,
     seed_rows,
 )
+from .together import SHARES, claim, finished
+
+
+@inner
+def pack_phase(x, tiles, board, slot):
+    """Phase 1 of a pass forward: tiles[t, g] from x. Returns the number of its shares."""
+    T, G, N, _ = tiles.shape
+    shares = min(SHARES, T * G)
+    for turn in range(shares):
+        share = claim(board, turn, shares, slot, 1)
+        if share >= 0:
+            for task in range(share * T * G // shares, (share + 1) * T * G // shares):
+                pack_tile(x, task // G, task % G, tiles[task // G, task % G], 0, 0, N)
+            finished(board)
+    return shares
 
 
 @inner

@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
-from strategies import edited, random_graph
+from strategies import edited, laid_out, random_graph
 
 import evref as ev
 from evref import kernels
@@ -171,17 +171,10 @@ def test_a_step_is_adam_on_the_gradients(twin, dtype, decay, shape, batch):
 def test_any_layout_gives_the_same(layout):
     _, five, x, label = problem(network(), 100)
 
-    def laid_out(array):
-        if layout == "strided":
-            return np.repeat(array, 2, axis=-1)[..., ::2]
-        array = np.asfortranarray(array) if layout == "fortran" else array.copy()
-        array.setflags(write=False)
-        return array
-
-    other = tuple(None if p is None else laid_out(p) for p in five)
+    other = tuple(None if p is None else laid_out(p, layout) for p in five)
     for twin in TWINS.values():
         value, grads = twin.loss_and_gradients(GRAPH, five, x, label)
-        again, found = twin.loss_and_gradients(GRAPH, other, laid_out(x), laid_out(label))
+        again, found = twin.loss_and_gradients(GRAPH, other, laid_out(x, layout), laid_out(label, layout))
         assert again == pytest.approx(value, rel=1e-14)
         assert_close(found, grads, np.float64)
 
