@@ -99,7 +99,7 @@ def adam_update(
             arrays[4].append(block.reshape(3, rows, -1))
             for k, values in enumerate((params, grads, ms, vs)):
                 array = _writable(values[i] if values[i].dtype == dtype else values[i].astype(dtype))
-                arrays[k].append(array.reshape(1, rows, -1) if values is grads else array.reshape(rows, -1))
+                arrays[k].append(array.reshape(1, rows, -1) if k == 1 else array.reshape(rows, -1))  # one part
         threads.call(_adam_update, n, *map(tuple, arrays), rate, beta1, beta2, epsilon, float(step), n)
         new.update(zip(chosen, blocks, strict=True))
     return [(block[0], block[1], block[2]) for block in map(new.__getitem__, range(len(params)))]

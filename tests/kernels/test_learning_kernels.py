@@ -143,6 +143,18 @@ def test_adam_is_the_algorithm(twin, dtype, step, shape):
         np.testing.assert_allclose(array, expected, rtol=tolerance(dtype), atol=tolerance(dtype))
 
 
+@each_twin
+def test_adam_takes_several_arrays_of_both_dtypes_and_one_list_for_all(twin):
+    rng = np.random.default_rng(3)
+    arrays = [np.abs(rng.standard_normal(shape)).astype(t) for shape, t in (((2, 3), "f4"), ((4,), "f8"), ((5,), "f4"))]
+    found = twin.adam_update(arrays, arrays, arrays, arrays, 0.1, 0.9, 0.99, 1e-8, 3)
+    for array, new in zip(arrays, found, strict=True):
+        (alone,) = twin.adam_update([array], [array.copy()], [array.copy()], [array.copy()], 0.1, 0.9, 0.99, 1e-8, 3)
+        for a, b in zip(new, alone, strict=True):
+            assert a.dtype == array.dtype
+            np.testing.assert_array_equal(a, b)
+
+
 # ---- what all of them take -----------------------------------------------------------------------------------------
 @each_twin
 @pytest.mark.parametrize("layout", ["read-only", "strided", "fortran"])
