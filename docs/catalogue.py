@@ -33,7 +33,7 @@ def text() -> str:
         "|---|---|---|---|---|---|",
     ]
     for name, cls in ev.catalogue.items():
-        reach = cls.example(graph, 0).reach
+        reach = next(cls.examples(graph, 0)).reach
         lines.append(
             f"| `{name}` | `{cls.__name__}` | {first_sentence(cls)} | {'yes' if cls.linear else 'no'} "
             f"| {'yes' if cls.equivariant else 'no'} | {'all nodes' if reach is None else reach} |"

@@ -1,30 +1,34 @@
-"""What a caller may pass in: one function per rule, so that every door gives the same answer.
+"""What a caller may pass in: one function per rule, so that every entry point gives the same answer.
 
-Each function returns the value in the form the house uses, or raises with the argument's name, what was given and what
-was expected. Nothing here knows about graphs; graph input is checked in :mod:`evref.graph.convert`.
+Each function returns the value in the form evref uses inside, or raises with the argument's name, what was given and
+what was expected. Nothing here knows about graphs; graph input is checked in :mod:`evref.graph.convert`.
 """
 
 from __future__ import annotations
 
 import operator
+import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from math import isfinite
-from typing import Any
+from math import isfinite, prod
+from typing import Any, get_args
 from weakref import ref
 
 import numpy as np
 
+from . import renamed
+
 FLOATING = (np.dtype(np.float32), np.dtype(np.float64))
+MAX_COUNT = 2**63 - 1  # what NumPy takes for a size
 
 _complex_allowed: ContextVar[bool] = ContextVar("evref_complex_allowed", default=False)
 
 
 @contextmanager
 def complex_allowed() -> Iterator[None]:
-    """Let complex128 through the door for a while: the complex-step check needs it, nothing else does."""
+    """Accept complex128 for a while: the complex-step check needs it, nothing else does."""
     token = _complex_allowed.set(True)
     try:
         yield
@@ -37,6 +41,24 @@ def is_floating(value: Any) -> bool:
     return type(value) is np.ndarray and value.dtype in FLOATING and value.dtype.isnative
 
 
+def as_array(name: str, value: Any) -> np.ndarray:
+    """`value` as an array of whatever dtype; a ragged one is a ValueError, a masked one a TypeError.
+
+    >>> as_array("x", np.ma.array([1.0, 2.0], mask=[True, False]))
+    Traceback (most recent call last):
+    ...
+    TypeError: x is a masked array; expected an ordinary one (x.filled(value) makes it from a masked one)
+    """
+    if isinstance(value, np.ma.MaskedArray):  # np.asarray would drop the mask and let the hidden numbers in
+        raise TypeError(
+            f"{name} is a masked array; expected an ordinary one ({name}.filled(value) makes it from a masked one)"
+        )
+    try:
+        return np.asarray(value)
+    except ValueError as error:  # ragged nesting
+        raise ValueError(f"{name} is not a rectangular array: {error}") from None
+
+
 def as_floating(name: str, value: Any) -> np.ndarray:
     """`value` as an array of float32 or float64; integers and bools become float64, anything else is a TypeError.
 
@@ -47,10 +69,7 @@ def as_floating(name: str, value: Any) -> np.ndarray:
     ...
     TypeError: x has dtype <U4; supported are float32, float64, integers and bools
     """
-    try:
-        array = np.asarray(value)
-    except ValueError as error:  # ragged nesting
-        raise ValueError(f"{name} is not a rectangular array: {error}") from None
+    array = as_array(name, value)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype in FLOATING:
@@ -109,8 +128,34 @@ def require_finite(name: str, array: np.ndarray) -> None:
         )
 
 
-def as_count(name: str, value: Any, minimum: int = 0) -> int:
-    """An integer of at least `minimum`; bools and floats are a TypeError even when they look whole.
+DENSE_LIMIT = 2**29  # bytes: a dense float64 matrix on 8,192 nodes
+
+
+def require_room(what: str, *shape: int) -> None:
+    """ValueError, before it is allocated, if an array of doubles of `shape` is larger than the limit.
+
+    Most of evref computes on the edges. What needs all pairs of nodes (eigenvectors, `matrix`) asks here first: a graph
+    of 20,000 nodes is a small file and a dense array of 3.2 GB. The limit is `DENSE_LIMIT`, or the environment variable
+    EVREF_DENSE_LIMIT, in bytes.
+
+    >>> require_room("U", 20_000, 20_000)
+    Traceback (most recent call last):
+    ...
+    ValueError: U is a dense array of 20000 x 20000 numbers, 3.2 GB; the limit is 0.54 GB (set EVREF_DENSE_LIMIT, bytes)
+    """
+    text = os.environ.get("EVREF_DENSE_LIMIT", "")
+    if text and not text.isdecimal():
+        raise ValueError(f"EVREF_DENSE_LIMIT is {text!r}; expected a number of bytes")
+    size, limit = 8 * prod(shape), int(text) if text else DENSE_LIMIT
+    if size > limit:
+        raise ValueError(
+            f"{what} is a dense array of {' x '.join(map(str, shape))} numbers, {size / 1e9:.2g} GB; the limit is "
+            f"{limit / 1e9:.2g} GB (set EVREF_DENSE_LIMIT, bytes)"
+        )
+
+
+def as_count(name: str, value: Any, minimum: int = 0, maximum: int | None = MAX_COUNT) -> int:
+    """An integer from `minimum` to `maximum`; bools and floats are a TypeError even when they look whole.
 
     >>> as_count("order", 3)
     3
@@ -126,8 +171,17 @@ def as_count(name: str, value: Any, minimum: int = 0) -> int:
     except TypeError:
         raise TypeError(f"{name} is {value!r} ({type(value).__name__}); expected an integer") from None
     if count < minimum:
-        raise ValueError(f"{name} is {count}; expected at least {minimum}")
+        raise ValueError(f"{name} is {_digits(count)}; expected at least {minimum}")
+    if maximum is not None and count > maximum:
+        raise ValueError(f"{name} is {_digits(count)}; expected at most {maximum}")
     return count
+
+
+def _digits(value: Any) -> str:
+    """A number as text; of a long integer its length alone: Python refuses to print thousands of digits."""
+    if isinstance(value, int) and value.bit_length() > 200:
+        return f"an integer of {value.bit_length()} bits"
+    return str(value)
 
 
 def as_number(
@@ -142,7 +196,10 @@ def as_number(
     """A finite real number in the interval from `low` to `high`."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name} is {value!r} ({type(value).__name__}); expected a real number")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ValueError(f"{name} is {_digits(value)}; expected a number that fits a float") from None
     inside = (number > low if open_low else number >= low) and (number < high if open_high else number <= high)
     if not np.isfinite(number) or not inside:
         interval = f"{'(' if open_low else '['}{low:g}, {high:g}{')' if open_high else ']'}"
@@ -157,11 +214,38 @@ def as_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def as_choice(name: str, value: Any, options: Sequence[str]) -> str:
-    """One of `options`, to the letter."""
+def as_choice(name: str, value: Any, options: Any) -> Any:
+    """One of `options`, a `Literal` or a sequence of strings; the error for a name of old says the new one.
+
+    >>> from typing import Literal
+    >>> as_choice("direction", "up", Literal["in", "out"])
+    Traceback (most recent call last):
+    ...
+    ValueError: direction is 'up'; expected one of 'in', 'out'
+    """
+    options = get_args(options) or options
     if not isinstance(value, str) or value not in options:
-        raise ValueError(f"{name} is {value!r}; expected one of {', '.join(map(repr, options))}")
+        new = renamed.current(name, value) if isinstance(value, str) else value
+        hint = f" ({value!r} is called {new!r} now)" if new != value else did_you_mean(value, options)
+        raise ValueError(f"{name} is {value!r}; expected one of {', '.join(map(repr, options))}{hint}")
     return value
+
+
+def did_you_mean(value: Any, known: Iterable[str]) -> str:
+    """The end of an error message: the known name nearest to `value`, or nothing if none is near.
+
+    >>> did_you_mean("edge_varaint", ["edge_variant", "node_variant"])
+    "; did you mean 'edge_variant'?"
+    """
+    from difflib import get_close_matches  # here: only mistakes need it
+
+    if not isinstance(value, str):
+        return ""
+    by_lower = {name.lower(): name for name in known}
+    near = get_close_matches(value.lower().replace("-", "_"), by_lower, 1) or get_close_matches(
+        value.lower().replace("_", "-"), by_lower, 1
+    )
+    return f"; did you mean {by_lower[near[0]]!r}?" if near else ""
 
 
 def as_rng(rng: Any) -> np.random.Generator:
@@ -170,4 +254,4 @@ def as_rng(rng: Any) -> np.random.Generator:
         return rng
     if isinstance(rng, np.random.SeedSequence) or rng is None:
         return np.random.default_rng(rng)
-    return np.random.default_rng(as_count("rng", rng))
+    return np.random.default_rng(as_count("rng", rng, maximum=None))

@@ -112,6 +112,8 @@ def reproduce(arguments: argparse.Namespace) -> int:
     rows = statistics.rows(experiment, done_records)
     print(table.text(rows))
     print(f"\n{table.NOTE}", flush=True)
+    if table.spread_rows(rows):
+        print(f"\n{table.spread_text(rows)}\n\n{table.SPREAD_NOTE}", flush=True)
     pictures = () if arguments.no_pictures else _draw(experiment, rows, done_records, folder)
     for path in itertools.chain(_keep(rows, folder), pictures):
         print(f"written: {path}", file=sys.stderr)
@@ -153,9 +155,12 @@ def _keep(rows: list[Any], folder: Path) -> Iterator[Path]:
     """The table as text, Markdown and CSV."""
     from .experiments import table
 
+    several = bool(table.spread_rows(rows))
     written = {
-        "table.txt": f"{table.text(rows)}\n\n{table.NOTE}\n",
-        "table.md": f"{table.markdown(rows)}\n\n{table.NOTE}\n",
+        "table.txt": f"{table.text(rows)}\n\n{table.NOTE}\n"
+        + (f"\n{table.spread_text(rows)}\n\n{table.SPREAD_NOTE}\n" if several else ""),
+        "table.md": f"{table.markdown(rows)}\n\n{table.NOTE}\n"
+        + (f"\n{table.spread_markdown(rows)}\n\n{table.SPREAD_NOTE}\n" if several else ""),
         "table.csv": table.csv_text(rows),
     }
     for name, contents in written.items():

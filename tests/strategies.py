@@ -70,16 +70,21 @@ def tangent_like(params: dict[str, np.ndarray], seed: int = 5) -> dict[str, np.n
     return {name: rng.standard_normal(value.shape).astype(value.dtype) for name, value in params.items()}
 
 
+def first_example(cls, graph: ev.Graph, rng=0) -> ev.Module:
+    """The first of a class's configurations, for what does not depend on which."""
+    return next(iter(cls.examples(graph, rng)))
+
+
 def lively(module: ev.Module, seed: int = 0, dtype: type = np.float64) -> dict[str, np.ndarray]:
     """Parameters of size one instead of the small ones training starts from: nothing hides in rounding."""
     rng = np.random.default_rng(seed)
     return {name: rng.uniform(-1, 1, shape).astype(dtype) for name, shape in module.parameter_shapes().items()}
 
 
-def close(actual: np.ndarray, expected: np.ndarray, rtol: float = 1e-12) -> None:
-    """Equal relative to the largest entry; shapes and dtypes must agree."""
+def close(actual: np.ndarray, expected: np.ndarray, rtol: float = 1e-12, floor: float = 1e-300) -> None:
+    """Equal relative to the largest entry, or to `floor` if that is larger; shapes must agree."""
     actual, expected = np.asarray(actual), np.asarray(expected)
     assert actual.shape == expected.shape
-    scale = max(np.abs(expected).max(initial=0), 1e-300)
-    error = np.abs(actual - expected).max(initial=0) / scale
+    scale = max(float(np.abs(expected).max(initial=0)), floor)
+    error = float(np.abs(actual - expected).max(initial=0)) / scale
     assert error <= rtol, f"relative error {error:.2e} > {rtol:.0e}"

@@ -17,7 +17,8 @@ from evref.verify import claims
 def test_verify_prints_a_row_per_claim(capsys):
     assert cli.main(["verify", "--only", "R1,R3"]) == 0
     text = capsys.readouterr().out
-    assert "eq. (EVout)" in text and "does not hold as printed" in text
+    assert "eq. (EVout, 7)" in text and "confirmed: fails as printed" in text and "confirmed: holds" in text
+    assert "NOT CONFIRMED" not in text and "ok " not in text
     assert "2 of 2 confirmed" in text
 
 
@@ -30,12 +31,12 @@ def test_verify_json(capsys):
 
 
 def test_a_claim_that_fails_is_exit_code_1(capsys, monkeypatch):
-    broken = claims.Claim("R1", "eq. (EVout)", "two", "holds", lambda: claims.Outcome(False, "1 != 2", {}, "x = 1"))
+    broken = claims.Claim("R1", "eq. (EVout, 7)", "two", "holds", lambda: claims.Outcome(False, "1 != 2", {}, "x = 1"))
     claims.all_claims()  # registers the healthy one first
     monkeypatch.setitem(claims.registry, "R1", broken)
     assert cli.main(["verify", "--only", "R1"]) == 1
     text = capsys.readouterr().out
-    assert "FAIL R1" in text and "1 != 2" in text and "x = 1" in text and "FAILED: R1" in text
+    assert "NOT CONFIRMED: holds" in text and "1 != 2" in text and "x = 1" in text and "NOT CONFIRMED: R1" in text
     assert cli.main(["verify", "--only", "R1", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["ok"] is False
 
@@ -55,7 +56,22 @@ def test_help_teaches_by_example(capsys, arguments):
 
 def test_gradcheck_of_the_catalogue(capsys):
     assert cli.main(["gradcheck", "edge_variant", "relu", "--directed", "--check", "dot,central"]) == 0
-    assert "4 of 4 checks passed" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "12 of 12 checks passed, 6 configurations" in out
+    assert "zeroth=none" in out and "self_loops=False" in out  # the line names its configuration
+
+
+def test_gradcheck_looks_at_both_kinds_of_graph_unless_told(capsys):
+    assert cli.main(["gradcheck", "polynomial", "--check", "complex"]) == 0
+    both = capsys.readouterr().out
+    assert "undirected" in both and ", directed" in both
+    assert cli.main(["gradcheck", "polynomial", "--check", "complex", "--undirected"]) == 0
+    assert ", directed" not in capsys.readouterr().out
+
+
+def test_json_takes_no_file(capsys):
+    assert cli.main(["gradcheck", "--json", "reports.json"]) == 2
+    assert "--json takes no file: evref gradcheck --json > reports.json" in capsys.readouterr().err
 
 
 USER_MODULE = """
@@ -67,7 +83,7 @@ class Scale:
     def init(self, rng=None):
         return {"a": np.ones(3)}
     def forward(self, params, x):
-        return params["a"] * x, x
+        return params["a"] * x, x.copy()
     def backward(self, params, tape, grad_y):
         return {"a": self.factor * (grad_y * tape).sum((0, 1))}, params["a"] * grad_y
     def jvp(self, params, x, dparams, dx):
@@ -101,15 +117,80 @@ def test_gradcheck_of_a_users_own_object(tmp_path, target, factor, code):
     ("arguments", "message"),
     [
         (["gradcheck", "nonsense"], "TARGET is 'nonsense'; expected MODULE:OBJECT or one of edge_variant"),
-        (["gradcheck", "no_such_module:thing"], "No module named 'no_such_module'"),
-        (["gradcheck", "math:nothing"], "no attribute 'nothing'"),
-        (["gradcheck", "relu", "--check", "dots"], "--check has dots; expected some of dot"),
-        (["gradcheck", "relu", "--nodes", "0"], "n_nodes is 0"),
+        (["gradcheck", "edge_varient"], "did you mean 'edge_variant'?"),
+        (["gradcheck", "no_such_module:thing"], "no_such_module:thing: there is no module 'no_such_module' here"),
+        (["gradcheck", "math:nothing"], "math:nothing: the module math has no 'nothing'"),
+        (["gradcheck", "math:pi"], "math:pi is a float; expected an object with init(rng)"),
+        (["gradcheck", "math:"], "expected MODULE:OBJECT with a name on both sides"),
+        (["gradcheck", "layer.py"], "TARGET is 'layer.py', a file; expected MODULE:OBJECT, such as layer:layer"),
+        (["gradcheck", "relu", "--check", "dots"], "--check has dots; expected some of complex, central, second, dot"),
+        (["gradcheck", "relu", "--nodes", "0"], "--nodes is 0; expected at least 1"),
+        (["verify", "--only", "R111"], "did you mean 'R11'?"),
     ],
 )
 def test_calls_that_make_no_sense(capsys, arguments, message):
     assert cli.main(arguments) == 2
     assert message in capsys.readouterr().err
+
+
+BAD_OBJECTS = """
+import numpy as np
+
+class NeedsArguments:
+    def __init__(self, width, depth):
+        pass
+    def init(self, rng): return {}
+    def forward(self, params, x): return x, None
+    def backward(self, params, tape, grad_y): return {}, grad_y
+
+class Plain:
+    pass
+
+class NoBackward:
+    in_shape = (1, 3)
+    def init(self, rng): return {}
+    def forward(self, params, x): return x, None
+
+class Raises(NoBackward):
+    def forward(self, params, x): raise KeyError("weights")
+    def backward(self, params, tape, grad_y): return {}, grad_y
+
+def two(a, b): return a
+def broken(graph): return 1 / 0
+plain, no_backward, raises = Plain(), NoBackward(), Raises()
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("NeedsArguments", "NeedsArguments"),
+        ("Plain", "Plain"),
+        ("plain", "expected an object with init(rng)"),
+        ("no_backward", "backward"),
+        ("raises", "the first forward pass raised KeyError"),
+        ("two", "of 2 arguments (a, b)"),
+        ("broken", "raised ZeroDivisionError"),
+        ("brokn", "did you mean 'broken'?"),
+    ],
+)
+def test_objects_that_cannot_be_checked_get_one_line(tmp_path, monkeypatch, capsys, target, message):
+    monkeypatch.chdir(tmp_path)
+    name = f"bad_objects_{abs(hash(str(tmp_path)))}"  # a module of its own: Python keeps what it imported
+    (tmp_path / f"{name}.py").write_text(BAD_OBJECTS, encoding="utf-8")
+    assert cli.main(["gradcheck", f"{name}:{target}"]) == 2
+    err = capsys.readouterr().err
+    assert message in err and err.count("\n") == 1 and "Traceback" not in err
+
+
+def test_a_module_that_raises_on_import_gets_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "raises_on_import.py").write_text("raise RuntimeError('no luck')", encoding="utf-8")
+    assert cli.main(["gradcheck", "raises_on_import:layer"]) == 2
+    assert (
+        "importing raises_on_import raised RuntimeError: no luck (raises_on_import.py, line 1)"
+        in capsys.readouterr().err
+    )
 
 
 def test_pictures(tmp_path, capsys, monkeypatch):

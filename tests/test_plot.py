@@ -374,15 +374,39 @@ def test_absent_matplotlib_is_named(monkeypatch):
 
 
 def test_lattice_has_a_box_per_class_and_an_arrow_per_inclusion():
-    from evref.verify.inclusions import lattice
+    from evref.verify.inclusions import at_a_fixed_signal
+    from evref.verify.inclusions import lattice as with_maps
 
+    lattice = (*with_maps, *at_a_fixed_signal)
     ax = plot.lattice()
     names = {name for inclusion in lattice for name in (inclusion.small, inclusion.large)}
     boxes = [text.get_text().replace("\n", " ") for text in ax.texts]
     assert {name.replace("_", " ") for name in names} <= set(boxes)
+    assert set(ev.catalogue) <= names, "every filter is in it, attention too"
     arrows = [text for text in ax.texts if getattr(text, "arrow_patch", None) is not None]
     assert len(arrows) == len(lattice)
     dashed = sum(arrow.arrow_patch.get_linestyle() in ("--", "dashed") for arrow in arrows)
     assert dashed == sum(not inclusion.condition.startswith("always") for inclusion in lattice)
     own = plt.figure().add_subplot()
     assert plot.lattice(lattice[:2], ax=own) is own
+
+
+def test_no_arrow_of_the_lattice_runs_through_a_box_and_nothing_overlaps():
+    ax = plot.lattice()
+    ax.figure.canvas.draw()
+    boxes = {
+        t: t.get_bbox_patch().get_window_extent() for t in ax.texts if t.get_bbox_patch() and len(t.get_text()) > 2
+    }
+    numbers = [t.get_window_extent() for t in ax.texts if t.get_text().isdigit()]
+    arrows = [t.arrow_patch for t in ax.texts if getattr(t, "arrow_patch", None) is not None]
+    assert len(boxes) == len(ev.catalogue) and len(arrows) > 20
+    for arrow in arrows:
+        (path, *_), _ = arrow._get_path_in_displaycoord()
+        line = path.interpolated(60).vertices if len(path.vertices) == 2 else path.cleaned(curves=False).vertices
+        ends = (arrow.patchA, arrow.patchB)
+        for text, box in boxes.items():
+            if text.get_bbox_patch() not in ends:
+                assert not any(box.contains(*point) for point in line), text.get_text()
+    shown = [*boxes.values(), *numbers]
+    for i, one in enumerate(shown):
+        assert not any(one.overlaps(other) for other in shown[:i])

@@ -63,6 +63,30 @@ def test_accuracy_table_shows_every_figure_in_its_row(ax):
     assert low < 67 and 100 < high < 105
 
 
+def test_no_bar_is_cut_at_100_percent(ax):
+    wide = ROWS[0]._replace(best=(93.0, 12.0), last=(4.0, 9.0))
+    plot.accuracy_table([wide], ax)
+    low, high = ax.get_xlim()
+    assert bars(ax)["best on validation"][2] == [[81, 105]] and low < -5 and high > 105
+    assert all(0 <= tick <= 100 for tick in ax.get_xticks())
+
+
+def test_paired_differences_show_their_intervals(ax):
+    rows = [
+        ROWS[0],
+        ROWS[1]._replace(difference=(5.0, 1.0, 9.0), difference_last=(7.0, NAN, NAN)),
+        ROWS[2]._replace(difference=(NAN, NAN, NAN)),
+    ]
+    assert plot.paired_differences(rows, ax) is ax
+    found = bars(ax)
+    assert found["best on validation"][0].tolist() == [5] and found["best on validation"][2] == [[1, 9]]
+    assert found["last weights"][2] == [[7, 7]], "no interval: the mean alone"
+    assert np.round(found["last weights"][1]).tolist() == [1]
+    assert any(list(line.get_xdata()) == [0, 0] for line in ax.get_lines()), "zero is marked"
+    with pytest.raises(ValueError, match="rows is empty"):
+        plot.paired_differences([])
+
+
 def test_accuracy_table_with_nothing_yet_and_of_nothing():
     ax = plot.accuracy_table(ROWS[2:])
     assert not ax.containers and len(plt.get_fignums()) == 1
@@ -110,8 +134,17 @@ def test_training_curves_are_means_with_their_standard_errors(ax):
     assert two.get_ydata().tolist() == [50, 50] and one.get_color() != two.get_color()
     (band,) = (c for c in ax.collections if isinstance(c, PolyCollection))
     assert set(band.get_paths()[0].vertices[:, 1].round(6)) == {40, 60}
+    assert ax.get_lines()[1].get_label() == "two"
     loss = plot.training_curves({"a": [{"epochs": 3, "train_loss": [3, 2, 1]}]}, which="train_loss")
     assert loss.get_ylabel() == "training loss"
+
+
+def test_the_band_is_over_groups_not_over_runs(ax):
+    """Ten runs on each of two graphs are two independent means, not twenty."""
+    graphs = [[{"epochs": 1, "validation_accuracy": [v + d]} for d in (-5.0, 5.0) * 5] for v in (40.0, 60.0)]
+    plot.training_curves({"ev": graphs}, ax)
+    (band,) = (c for c in ax.collections if isinstance(c, PolyCollection))
+    assert set(band.get_paths()[0].vertices[:, 1].round(6)) == {40, 60}  # 50 ± 14.14 / √2
 
 
 def test_training_curves_errors(ax):
@@ -147,10 +180,56 @@ def test_responses_has_a_curve_per_feature_at_the_eigenvalues(ax):
     assert plot.responses(filt, params, ax) is ax
     eigenvalues = np.sort(np.linalg.eigvalsh(GRID.S.toarray()))
     curves = [line for line in ax.get_lines() if len(line.get_xdata()) == 12]
+    assert all(line.get_linestyle() == "None" and line.get_marker() == "o" for line in curves), "markers alone"
     assert len(curves) == 3 and len({line.get_color() for line in curves}) == 3
     for line, h in zip(curves, (1 + 0 * eigenvalues, eigenvalues, 2 + eigenvalues), strict=True):
         assert np.allclose(line.get_xdata(), eigenvalues) and np.allclose(line.get_ydata(), h)
     assert not [c for c in ax.collections if len(c.get_paths())], "no stems"
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["feature 1", "feature 2", "feature 3"]
+
+
+@pytest.mark.parametrize("cls", [ev.Polynomial, ev.Chebyshev, ev.ARMA, ev.CayleyNet, ev.SpectralGCNN])
+def test_between_the_eigenvalues_the_line_is_h(ax, cls):
+    graph = ev.generators.path(9).with_shift("normalized_adjacency")
+    filt = cls(graph, 4)
+    params = filt.init(rng=3)
+    plot.responses(filt, params, ax, points=200)
+    (line,) = (line for line in ax.get_lines() if len(line.get_xdata()) == 200)
+    grid = line.get_xdata()
+    assert np.allclose(line.get_ydata(), filt.response(params, grid)[0, 0]) and np.ptp(line.get_ydata()) > 0
+    # an independent h: on a graph whose eigenvalues are the points of the line, where the filter does not know them
+    if not isinstance(filt, ev.SpectralGCNN):  # (its spline belongs to the eigenvalues of its own graph)
+        other = type(filt)(ev.Graph(np.diag(grid[1::50])), 4)
+        assert np.allclose(np.sort(other.response(params)[0, 0]), np.sort(line.get_ydata()[1::50]))
+
+
+def test_without_h_between_the_eigenvalues_there_are_markers_alone(ax):
+    filt = ev.ShiftInvariantEdgeVariant(GRID, 2)
+    plot.responses(filt, filt.init(rng=0), ax)
+    drawn = [line for line in ax.get_lines() if len(line.get_xdata()) != 2]
+    assert len(drawn) == 1 and drawn[0].get_linestyle() == "None"
+
+
+def test_strongest_weights_names_the_nodes_they_join(ax):
+    graph = ev.generators.erdos_renyi(60, 0.5, rng=0)
+    phi = np.random.default_rng(0).uniform(-1, 1, graph.nnz)
+    rows = np.repeat(np.arange(60), np.diff(graph.indptr))
+    chosen = np.flatnonzero(rows != graph.indices)[[5, 100]]
+    phi[chosen] = 7, -8
+    names = [f"w{i}" for i in range(60)]
+    assert plot.strongest_weights(graph, phi, ax, count=2, names=names, colorbar=False) is ax
+    ends = {names[i] for i in (*rows[chosen], *graph.indices[chosen])}
+    assert {text.get_text() for text in ax.texts} == ends and len(ax.patches) == 2
+    with pytest.raises(ValueError, match="labels has 3 entries; expected 60"):
+        plot.strongest_weights(graph, phi, ax, names=["a", "b", "c"])
+
+
+def test_support_of_some_nodes_by_name(ax):
+    phi = np.arange(1.0, GRID.nnz + 1)
+    plot.support(GRID, phi, ax, nodes=[4, 0], labels=[f"n{i}" for i in range(12)], colorbar=False)
+    expected = GRID.to_csr(phi).toarray()[np.ix_([4, 0], [4, 0])]
+    assert np.array_equal(ax.get_images()[0].get_array().filled(0), expected)
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["n4", "n0"]
 
 
 # ---- all of a run --------------------------------------------------------------------------------------------------

@@ -59,10 +59,10 @@ def test_options_are_settings(monkeypatch):
     call = ["reproduce", "source-localization"]
     cli.main(call)
     cli.main([*call, "--variant", "noise", "--noise", "0.5", "--network", "karate", "--features", "8", "--seed", "3"])
-    cli.main([*call, "--quick", "--epochs", "7", "--models", "ev, hev-degree-script"])
+    cli.main([*call, "--quick", "--epochs", "7", "--models", "ev, hev-degree-authors-code"])
     assert seen[0] == SourceLocalization()
     assert seen[1] == SourceLocalization(variant="noise", noise=0.5, network="karate", features=8, seed=3)
-    assert (seen[2].epochs, seen[2].models, seen[2].train_samples) == (7, ("ev", "hev-degree-script"), 1000)
+    assert (seen[2].epochs, seen[2].models, seen[2].train_samples) == (7, ("ev", "hev-degree-authors-code"), 1000)
 
 
 @pytest.mark.parametrize(

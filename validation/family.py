@@ -51,9 +51,9 @@ def collected(kind: str) -> dict[str, Callable[..., Any]]:
 
 
 def case(name: str, graph: ev.Graph) -> tuple[ev.Filter, dict[str, Array], Array, Array]:
-    """The example of a filter with parameters, signal and cotangent of size one."""
+    """The first example of a filter with parameters, signal and cotangent of size one."""
     rng = np.random.default_rng(3)
-    filt = ev.catalogue[name].example(graph, rng)
+    filt = next(ev.catalogue[name].examples(graph, rng))
     params = {key: rng.uniform(0.2, 1.0, shape) for key, shape in filt.parameter_shapes().items()}
     return filt, params, rng.standard_normal((3, *filt.in_shape)), rng.standard_normal((3, *filt.out_shape))
 

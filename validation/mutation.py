@@ -44,7 +44,7 @@ FILES = [
 TESTS = ["tests/filters", "tests/kernels", "tests/test_invariants.py", "tests/learn"]
 # test_injected_faults looks for lines of the source and would see any change; test_settings is about processes
 IGNORED = ["tests/kernels/test_injected_faults.py", "tests/kernels/test_settings.py"]
-NOT_MATHEMATICS = {"compiled", "kernels_for", "plain_kernels", "example", "check_target", "_checked", "__repr__"}
+NOT_MATHEMATICS = {"compiled", "kernels_for", "plain_kernels", "examples", "check_target", "_checked", "__repr__"}
 
 
 class Mutant(NamedTuple):

@@ -50,7 +50,7 @@ def _torch_powers(filt: Any, like: Any) -> Any:
 
 
 def torch_polynomial(filt: Any, params: Mapping[str, Any], x: Any) -> Any:
-    """H_fg = sum_k phi[k, f, g] S^k (eq. polFilt); TAGCN (Du et al. 2017) is the same sum on its own S."""
+    """H_fg = sum_k phi[k, f, g] S^k (eq. (polFilt, 10)); TAGCN (Du et al. 2017) is the same sum on its own S."""
     import torch
 
     return _torch_apply(torch.einsum("kfg,kij->fgij", params["phi"], _torch_powers(filt, x)), params, x)

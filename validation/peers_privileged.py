@@ -41,7 +41,7 @@ def _mask(filt: Any) -> tuple[Array, Array]:
     mask = np.zeros_like(support)
     if hasattr(filt, "reading"):
         mask[filt.nodes] = True
-        if filt.reading == "script":
+        if filt.reading == "authors_code":
             mask[:, filt.nodes] = True
     else:
         rows, columns = np.nonzero(support)
@@ -76,7 +76,7 @@ def torch_hybrid(filt: Any, params: dict[str, Any], x: Any) -> Any:
         place[list(filt.nodes), range(len(filt.nodes))] = 1
         diagonal = torch.diag_embed(params["phi0"] @ place.T)
         H = H + diagonal
-        product = product if filt.reading == "open" else diagonal
+        product = product if filt.reading == "text" else diagonal
     rows, columns = (torch.as_tensor(index) for index in _mask(filt))
     for phi in params["phi"]:
         Phi = torch.zeros(*phi.shape[:-1], N * N, dtype=x.dtype).index_add(-1, rows * N + columns, phi)
@@ -121,7 +121,7 @@ def jax_hybrid(filt: Any, params: dict[str, Any], x: Any) -> Any:
     if "phi0" in params:
         at_B = jnp.zeros_like(w).at[..., np.asarray(filt.nodes)].set(params["phi0"] * w[..., np.asarray(filt.nodes)])
         y = y + at_B.sum(axis=2)
-        w = w if filt.reading == "open" else at_B
+        w = w if filt.reading == "text" else at_B
     rows, columns = _mask(filt)
     for k in range(K):
         w = jnp.zeros_like(w).at[..., rows].add(params["phi"][k] * w[..., columns])

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
+from ..arguments import add_json
 from . import cases, machine, report, run
 
 DESCRIPTION = """\
@@ -18,7 +21,8 @@ DESCRIPTION = """\
 EPILOG = """\
     examples:
       evref bench --quick
-      evref bench --cases small,large --dtypes float32 --peers numpy,torch --json figures.json
+      evref bench --cases small,large --dtypes float32 --peers numpy,torch
+      evref bench --quick --json > figures.json
       evref bench --markdown speed.md --plot roofline.png
       evref bench --growth --plot growth.png
       evref bench --guard"""
@@ -33,7 +37,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--quick", action="store_true", help="a few cases in float32 on all threads, no compilers, in under a minute"
     )
     command.add_argument("--seconds", type=float, metavar="S", help="of timing for each line (default 12; quick 1.5)")
-    command.add_argument("--json", metavar="FILE", type=Path, help="every figure, with versions and machine")
+    add_json(command, "every figure, with versions and machine, on standard output; the table to standard error")
     command.add_argument("--markdown", metavar="FILE", type=Path, help="the table as Markdown")
     command.add_argument("--plot", metavar="FILE", type=Path, help="a roofline; with --growth the growth")
     other = command.add_mutually_exclusive_group()
@@ -53,7 +57,18 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.guard:
         from . import guard
 
+        if arguments.json:
+            raise ValueError("--json does not go with --guard, whose ratios are in a file of their own (--expected)")
         return guard.main(arguments)
+    with contextlib.redirect_stdout(sys.stderr if arguments.json else sys.stdout):
+        code, results = _measured(arguments)
+    if arguments.json:
+        print(json.dumps(results, indent=1))
+    return code
+
+
+def _measured(arguments: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    """Exit code and every figure."""
     if arguments.startup:
         from . import startup
 
@@ -69,8 +84,8 @@ def listed(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def speed(arguments: argparse.Namespace) -> int:
-    """The comparison; 1 if a contender, ours among them, gave a wrong answer. A missed target is not an error."""
+def speed(arguments: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    """The comparison; code 1 if a contender, ours among them, gave a wrong answer. A missed target is not an error."""
     quick = arguments.quick
     chosen = cases.select(listed(arguments.cases)) if arguments.cases else cases.CASES
     if quick and not arguments.cases:
@@ -95,12 +110,10 @@ def speed(arguments: argparse.Namespace) -> int:
         code = 130
     print(f"\n{report.closing(results['lines'])}")
     write(arguments, results)
-    return code
+    return code, results
 
 
 def write(arguments: argparse.Namespace, results: dict[str, Any]) -> None:
-    if arguments.json:
-        report.write_json(arguments.json, results)
     if arguments.markdown:
         arguments.markdown.write_text(report.markdown(results), encoding="utf-8")
     if arguments.plot and results["lines"]:

@@ -26,7 +26,7 @@ import numpy as np
 import evref as ev
 
 from ..kernels import compiled, layout
-from . import machine, report, targets
+from . import machine, targets
 from .cases import Case, make_graph
 from .clock import duration, environment
 from .run import note
@@ -187,7 +187,8 @@ def verdict(axis: str, points: list[dict[str, float]]) -> str:
     )
 
 
-def main(arguments: argparse.Namespace) -> int:
+def main(arguments: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    """Exit code and every figure."""
     seconds = arguments.seconds or (0.2 if arguments.quick else 1.0)
     growth: dict[str, list[dict[str, float]]] = {}
     code = 0
@@ -199,8 +200,6 @@ def main(arguments: argparse.Namespace) -> int:
         code = 130
     results = {"about": machine.about(), "threads": machine.n_cores(), "growth": growth}
     print(table(growth))
-    if arguments.json:
-        report.write_json(arguments.json, results)
     if arguments.markdown:
         text = f"# Growth\n\n{__doc__.partition(chr(10) * 2)[2]}\n```\n{table(growth)}\n```\n"
         arguments.markdown.write_text(text, encoding="utf-8")
@@ -209,7 +208,7 @@ def main(arguments: argparse.Namespace) -> int:
 
         figure: Any = plot.growth(results)[0].get_figure()
         figure.savefig(arguments.plot, dpi=120)
-    return code
+    return code, results
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from typing import Any
 
-from . import machine, report, targets
+from . import machine, targets
 from .clock import environment
 
 CHILD = """
@@ -46,8 +46,8 @@ def measure(repetitions: int = 3) -> dict[str, float]:
     return {"import": imported, "first call, cold cache": cold, "first call, warm cache": warm, "second call": second}
 
 
-def main(arguments: argparse.Namespace) -> int:
-    """1 if a limit is passed."""
+def main(arguments: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    """Exit code, 1 if a limit is passed, and every figure."""
     seconds = measure()
     late = 0
     for name, value in seconds.items():
@@ -55,7 +55,4 @@ def main(arguments: argparse.Namespace) -> int:
         late += limit is not None and value > limit
         mark = "" if limit is None else f"  limit {limit:g} s {'met' if value <= limit else 'PASSED'}"
         print(f"{name:24} {value:8.3g} s{mark}")
-    if arguments.json:
-        results: dict[str, Any] = {"about": machine.about(), "startup": seconds}
-        report.write_json(arguments.json, results)
-    return 1 if late else 0
+    return (1 if late else 0), {"about": machine.about(), "startup": seconds}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
+from .. import renamed
 from ..filters import EdgeVariant, Filter, HybridEdgeVariant, NodeVariant, Polynomial, SpectralGCNN
-from ..filters.hybrid import READINGS
+from ..filters.hybrid import Reading
 from ..graph import Graph, selection
 from ..graph.fourier import fourier_basis
 from ..learn import Dense, Network, ReLU
@@ -27,12 +28,12 @@ MODELS = tuple(LABELS)
 
 # Beyond the tables: other readings of the same equations.
 EXTRA_LABELS = {
-    "spectral-script": "Spectral, spline of the scripts",
-    "ev-letter": "EV, sum from k=1",
-    "hev-degree-letter": "HEV Degree, letter",
-    "hev-degree-script": "HEV Degree, script",
-    "hev-proxies-letter": "HEV S. Proxies, letter",
-    "hev-proxies-script": "HEV S. Proxies, script",
+    "spectral-no-top-row": "Spectral, spline without λ_max",
+    "ev-equation": "EV, sum from k=1",
+    "hev-degree-equation": "HEV Degree, equation",
+    "hev-degree-authors-code": "HEV Degree, authors' code",
+    "hev-proxies-equation": "HEV S. Proxies, equation",
+    "hev-proxies-authors-code": "HEV S. Proxies, authors' code",
 }
 EXTRA_MODELS = tuple(EXTRA_LABELS)
 BASELINE = "logistic"  # the readout alone: no graph
@@ -65,9 +66,9 @@ def network(
     ----------
     model : str
         One of `MODELS` (the paper's rows), `EXTRA_MODELS`, or `BASELINE`, the readout without a filter.
-        "ev" has a learnable diagonal Φ⁽⁰⁾, as in the authors' scripts, so that every recursion has order + 1 taps;
-        "ev-letter" is eq. (evConv), whose sum starts at k = 1.
-        "hev-..." takes the reading "open" of eq. (HEV), its suffixes the other two.
+        "ev" has a learnable diagonal Φ⁽⁰⁾, as in the authors' code, so that every recursion has order + 1 taps;
+        "ev-equation" is eq. (evConv, 9), whose sum starts at k = 1.
+        "hev-..." takes the reading "text" of eq. (HEV, 18), its suffixes the other two.
     graph : Graph
         Its S is the shift.
     in_features, features : int
@@ -100,25 +101,30 @@ def _filter(model: str, graph: Graph, G: int, F: int, order: int, n_privileged: 
     match model.split("-"):
         case ["spectral"]:
             filt = SpectralGCNN(graph, n_spline, **shape)
-        case ["spectral", "script"]:
-            filt = SpectralGCNN(graph, n_spline, kernel=script_spline(graph, n_spline), **shape)
+        case ["spectral", "no", "top", "row"]:
+            filt = SpectralGCNN(graph, n_spline, kernel=spline_without_top_row(graph, n_spline), **shape)
         case ["polynomial"]:
             filt = Polynomial(graph, order, **shape)
         case ["nv", chosen] if chosen in SELECTIONS:
             filt = NodeVariant(graph, order, nodes=SELECTIONS[chosen](graph, n_privileged), **shape)
         case ["ev"]:
             filt = EdgeVariant(graph, order, zeroth="diagonal", **shape)
-        case ["ev", "letter"]:
+        case ["ev", "equation"]:
             filt = EdgeVariant(graph, order, zeroth="none", **shape)
-        case ["hev", chosen, *reading] if chosen in SELECTIONS and (not reading or reading[0] in READINGS):
+        case ["hev", chosen, *words] if chosen in SELECTIONS and (not words or "_".join(words) in get_args(Reading)):
             nodes = SELECTIONS[chosen](graph, n_privileged)
-            filt = HybridEdgeVariant(graph, order, nodes=nodes, reading=reading[0] if reading else "open", **shape)
+            reading: Any = "_".join(words) or "text"
+            filt = HybridEdgeVariant(graph, order, nodes=nodes, reading=reading, **shape)
         case _:
-            raise ValueError(f"model is {model!r}; expected one of {', '.join((*MODELS, *EXTRA_MODELS, BASELINE))}")
+            new = renamed.current("models", model)
+            hint = f" ({model!r} is called {new!r} now)" if new != model else ""
+            raise ValueError(
+                f"model is {model!r}; expected one of {', '.join((*MODELS, *EXTRA_MODELS, BASELINE))}{hint}"
+            )
     return filt
 
 
-def script_spline(graph: Graph, n_spline: int) -> np.ndarray:
+def spline_without_top_row(graph: Graph, n_spline: int) -> np.ndarray:
     """The spline kernel with the fault that the paper's spectral row shows; for comparison only."""
     from ..filters.spectral import spline_kernel
 

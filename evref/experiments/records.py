@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import sys
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
+from zlib import crc32
 
+from .. import checks, renamed
 from .experiment import Experiment
 
 Cell = dict[str, int]
@@ -32,9 +35,10 @@ class Results:
     """A results file, open for more.
 
     The first line says what was run: settings and versions; every other line is the record of one model on one cell, or
-    the message of its failure. A line goes out in a single write, so that an end at any moment leaves at most one torn
-    line, the last: it is dropped on the next start and its cell runs again. A run with other versions of the software
-    leaves a header of its own before its records.
+    the message of its failure. Every line ends with a checksum of itself. A line goes out in a single write, so that an
+    end at any moment leaves at most one torn line, the last, without its newline: it is dropped on the next start and
+    its cell runs again. A line that the disk takes only in part is taken back at once. A run with other versions of the
+    software leaves a header of its own before its records.
 
     Parameters
     ----------
@@ -46,7 +50,10 @@ class Results:
     Raises
     ------
     ValueError
-        The file holds results of other settings, lines that evref did not write, or is being written by another run.
+        The file holds results of other settings, lines that evref did not write or that were damaged since, or is being
+        written by another run.
+    OSError
+        The file cannot be written. What it held before it holds still.
     """
 
     def __init__(self, path: Any, experiment: Experiment) -> None:
@@ -83,8 +90,20 @@ class Results:
         self.records[task] = record
 
     def _write(self, line: Record) -> None:
-        self._file.write(json.dumps(line).encode() + b"\n")  # unbuffered: one call of the system
-        os.fsync(self._file.fileno())
+        text = with_checksum(json.dumps(line))
+        size = os.fstat(self._file.fileno()).st_size
+        written: int | None = 0
+        try:
+            written = self._file.write(text)  # unbuffered: one call of the system
+            if written != len(text):
+                raise OSError(f"{self.path}: the disk took {written} of {len(text)} bytes of a line; is it full?")
+            os.fsync(self._file.fileno())
+        except BaseException as error:
+            # Another line may follow: half a line in between would spoil the file. A whole one stays, if it was only
+            # Ctrl-C that came while it was on its way to the disk.
+            if written != len(text) or isinstance(error, OSError):
+                self._file.truncate(size)
+            raise
 
 
 def read(path: Any) -> tuple[dict[str, Any], dict[Task, Record]]:
@@ -128,38 +147,114 @@ def _exclusive(path: Path) -> BinaryIO:
     return file
 
 
+# ---- lines -----------------------------------------------------------------------------------------------------------
+_CHECKSUM = re.compile(rb', "crc32": "([0-9a-f]{8})"\}\n')  # the end of every line
+_NUMBERS = ("best", "last", "parameters", "operations", "seconds_per_epoch")  # what tables are made of
+_CURVES = ("train_loss", "validation_accuracy")
+
+
+def with_checksum(text: str) -> bytes:
+    """A JSON object as a line whose last entry is the CRC-32 of all before it.
+
+    >>> with_checksum('{"model": "ev"}')
+    b'{"model": "ev", "crc32": "4f83074c"}\\n'
+    """
+    body = text.encode().removesuffix(b"}")
+    return body + b', "crc32": "%08x"}\n' % crc32(body)
+
+
+def add_checksums(contents: bytes) -> bytes:
+    """The contents of a results file from the time when lines had no checksum, as they are written now.
+
+    >>> add_checksums(b'{"model": "ev"}\\n{"mod')  # the end of a torn line is dropped
+    b'{"model": "ev", "crc32": "4f83074c"}\\n'
+    """
+    *lines, _torn = contents.decode().split("\n")
+    return b"".join(map(with_checksum, lines))
+
+
 def _parse(path: Path) -> tuple[list[Record], dict[Task, Record], int]:
     """Headers, records, and the number of bytes that are whole lines."""
     headers: list[Record] = []
     records: dict[Task, Record] = {}
-    lines = path.read_bytes().splitlines(keepends=True)
-    good = 0
+    *lines, torn = path.read_bytes().split(b"\n")
     for number, text in enumerate(lines, start=1):
-        line = _parsed(text)
-        if line is None:
-            if number == len(lines):
-                break  # torn
-            raise ValueError(f"{path}, line {number}: not a line of results; expected JSON with a model and a cell")
-        good += len(text)
-        if "settings" in line:
-            headers.append(line)
-            continue
-        task = Task.of(line.pop("model"), line.pop("cell"))
-        if "error" not in line or task not in records:
-            records[task] = line
+        try:
+            line = _parsed(text + b"\n")
+            if "settings" in line:
+                headers.append(_header(line))
+                continue
+            task, record = _record(line)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path}, line {number}: {error}") from None
+        if "error" not in record or task not in records:
+            records[task] = record
     if records and not headers:
         raise ValueError(f"{path}, line 1: no header; expected settings and versions")
-    return headers, records, good
+    return headers, records, path.stat().st_size - len(torn)
 
 
-def _parsed(text: bytes) -> Record | None:
-    """The line as a dict, None if it is none of ours."""
+def _parsed(text: bytes) -> Record:
+    """The JSON object in a line, without its checksum."""
+    end = _CHECKSUM.search(text)
+    if end is None or end.end() != len(text):
+        raise ValueError(
+            "not a line of results; expected JSON that ends with a checksum (older files have none; "
+            "evref.experiments.records.add_checksums adds them)"
+        )
+    body = text[: end.start()]
+    if crc32(body) != int(end[1], 16):
+        raise ValueError("the line does not have the checksum at its end; it was damaged or changed by hand")
     try:
-        line = json.loads(text) if text.endswith(b"\n") else None
-    except ValueError:
-        return None
-    wanted = isinstance(line, dict) and ("settings" in line or {"model", "cell"} <= line.keys())
-    return line if wanted else None
+        line = json.loads(body + b"}")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not a line of results; expected JSON ({error})") from None
+    if not isinstance(line, dict):
+        raise ValueError("not a line of results; expected a JSON object")
+    return line
+
+
+def _header(line: Record) -> Record:
+    for key, kind in (("settings", dict), ("versions", dict), ("evref", str)):
+        if not isinstance(line.get(key), kind):
+            raise ValueError(f"{key} is {line.get(key)!r}; expected {'an object' if kind is dict else 'a string'}")
+    return line
+
+
+def _record(line: Record) -> tuple[Task, Record]:
+    model, cell = line.pop("model", None), line.pop("cell", None)
+    if not isinstance(model, str):
+        raise ValueError(f"model is {model!r}; expected a string")
+    if not isinstance(cell, dict):
+        raise ValueError(f"cell is {cell!r}; expected an object")
+    model = renamed.current("models", model)
+    for key, value in cell.items():
+        checks.as_count(f"cell[{key!r}]", value)
+    if "error" in line:
+        if not isinstance(line["error"], str):
+            raise ValueError(f"error is {line['error']!r}; expected a string")
+        return Task.of(model, cell), line
+    for key in _NUMBERS:
+        checks.as_number(key, line.get(key))
+    for key in _CURVES:
+        if key in line:
+            checks.as_count("epochs", line.get("epochs"), minimum=1)
+            for i, value in enumerate(_list(key, line[key])):
+                checks.as_number(f"{key}[{i}]", value)
+    if "confusion" in line:
+        table = _list("confusion", line["confusion"])
+        for i, row in enumerate(table):
+            if len(_list(f"confusion[{i}]", row)) != len(table):
+                raise ValueError(f"confusion[{i}] has {len(row)} entries; expected {len(table)}, one per class")
+            for j, value in enumerate(row):
+                checks.as_count(f"confusion[{i}][{j}]", value)
+    return Task.of(model, cell), line
+
+
+def _list(name: str, value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"{name} is {value!r}; expected a list")
+    return value
 
 
 def _require_same_settings(path: Path, written: dict[str, Any], wanted: dict[str, Any]) -> None:

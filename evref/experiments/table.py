@@ -7,7 +7,7 @@ import io
 import math
 from collections.abc import Callable, Sequence
 
-from .statistics import CONFIDENCE, Row
+from .statistics import CONFIDENCE, Row, Spread
 
 MISSING = "–"
 COLUMNS: dict[str, Callable[[Row], str]] = {
@@ -25,7 +25,17 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
 NOTE = (
     "Accuracy in percent: mean over groups of the groups' means ± standard deviation (n − 1) over groups. "
     "best: weights best on validation; last: last weights. "
-    f"Differences are paired; in brackets {CONFIDENCE:.0%} bootstrap intervals over groups."
+    f"Differences are paired; in brackets Student's {CONFIDENCE:.0%} interval over the groups' means."
+)
+SPREAD_COLUMNS = {
+    "best": "spread",
+    "last": "spread_last",
+    "best − polynomial": "spread_difference",
+    "last − polynomial": "spread_difference_last",
+}
+SPREAD_NOTE = (
+    "Standard deviations in points, within / between groups: of one draw around the mean of its group, and of groups "
+    "around their mean."
 )
 
 
@@ -38,14 +48,45 @@ def text(rows: Sequence[Row]) -> str:
     model              paper          best          last
     Edge Variant (EV)  85.47 ± 10.77  90.50 ± 2.00  85.00 ± 3.50
     """
-    cells = [list(COLUMNS), *([column(row) for column in COLUMNS.values()] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in cells)
+    return _columns(_cells(rows))
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    lines = [list(COLUMNS), ["---"] * len(COLUMNS), *([column(row) for column in COLUMNS.values()] for row in rows)]
+    return _markdown(_cells(rows))
+
+
+def _cells(rows: Sequence[Row]) -> list[list[str]]:
+    return [list(COLUMNS), *([column(row) for column in COLUMNS.values()] for row in rows)]
+
+
+def _columns(lines: list[list[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+
+
+def _markdown(lines: list[list[str]]) -> str:
+    lines = [lines[0], ["---"] * len(lines[0]), *lines[1:]]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def spread_rows(rows: Sequence[Row]) -> list[list[str]]:
+    """Where the spread comes from, head first; empty where no group has two draws.
+
+    >>> spread_rows([])
+    []
+    """
+    if not any(row.spread is not None and not math.isnan(row.spread.within) for row in rows):
+        return []
+    lines = [[row.label, *(_spread(getattr(row, name)) for name in SPREAD_COLUMNS.values())] for row in rows]
+    return [["model", *SPREAD_COLUMNS], *lines]
+
+
+def spread_text(rows: Sequence[Row]) -> str:
+    return _columns(spread_rows(rows))
+
+
+def spread_markdown(rows: Sequence[Row]) -> str:
+    return _markdown(spread_rows(rows))
 
 
 def csv_text(rows: Sequence[Row]) -> str:
@@ -57,8 +98,9 @@ def csv_text(rows: Sequence[Row]) -> str:
     head = ["model", "label"]
     head += [f"{name}_{part}" for name in pairs for part in ("mean", "sd")]
     head += [f"{name}_{part}" for name in triples for part in ("mean", "low", "high")]
+    spreads = tuple(SPREAD_COLUMNS.values())
     plain = ("n", "failed", "parameters", "operations", "seconds_per_epoch")
-    writer.writerow([*head, *plain])
+    writer.writerow([*head, *plain, *(f"{name}_{part}" for name in spreads for part in ("within", "between"))])
     for row in rows:
         numbers: list[float] = []
         for name in pairs:
@@ -66,6 +108,8 @@ def csv_text(rows: Sequence[Row]) -> str:
         for name in triples:
             numbers += getattr(row, name) or (math.nan,) * 3
         numbers += [getattr(row, name) for name in plain]
+        for name in spreads:
+            numbers += getattr(row, name) or (math.nan,) * 2
         writer.writerow([row.model, row.label, *("" if math.isnan(x) else f"{x:.10g}" for x in numbers)])
     return out.getvalue()
 
@@ -90,3 +134,13 @@ def _interval(figure: tuple[float, float, float] | None) -> str:
         return MISSING
     mean, low, high = figure
     return f"{mean:+.2f}" if math.isnan(low) else f"{mean:+.2f} [{low:+.2f}, {high:+.2f}]"
+
+
+def _spread(spread: Spread | None) -> str:
+    """
+    >>> _spread(Spread(14.9, 8.2)), _spread(Spread(3.0, math.nan)), _spread(None)
+    ('14.9 / 8.2', '3.0 / –', '–')
+    """
+    if spread is None or math.isnan(spread.within):
+        return MISSING
+    return f"{spread.within:.1f} / " + (MISSING if math.isnan(spread.between) else f"{spread.between:.1f}")

@@ -23,24 +23,24 @@ from .spectral import SpectralGCNN
 catalogue: dict[str, type[Filter]] = {
     cls.name: cls
     for cls in (
-        EdgeVariant,  # eq. (evConv)
+        EdgeVariant,  # eq. (evConv, 9)
         ParallelEdgeVariant,  # sums of it
-        NodeVariant,  # eq. (nodeV)
-        HybridEdgeVariant,  # eq. (HEV)
+        NodeVariant,  # eq. (nodeV, 17)
+        HybridEdgeVariant,  # eq. (HEV, 18)
         CriticalEdge,  # section III-A, "the most critical edges"
-        Polynomial,  # eq. (polFilt)
+        Polynomial,  # eq. (polFilt, 10)
         Chebyshev,  # ... in another basis: ChebNet
         GCN,  # one shift
-        TAGCN,  # eq. (polFilt) on the normalised adjacency
+        TAGCN,  # eq. (polFilt, 10) on the normalised adjacency
         DCNN,  # powers of a random walk, not mixed
-        SelectionGCNN,  # eq. (polFilt) between selections of nodes
+        SelectionGCNN,  # eq. (polFilt, 10) between selections of nodes
         ARMA,  # Remark 1: rational in the limit
         CayleyNet,  # Remark 1: rational, or Jacobi iterations
         ECC,  # weights from edge attributes
         MoNet,  # weights from Gaussians of edge coordinates
         GraphAttention,  # weights from the signal
-        SpectralGCNN,  # eq. (specGCNN)
-        ShiftInvariantEdgeVariant,  # eq. (evResp)
+        SpectralGCNN,  # eq. (specGCNN, 11)
+        ShiftInvariantEdgeVariant,  # eq. (evResp, 12)
     )
 }
 

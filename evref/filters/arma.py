@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
 
 import numpy as np
 
@@ -41,16 +41,16 @@ class ARMA(Filter):
     The first weights play no part in the limit. A single stack is already rational of order F, one pole for each
     eigenvalue of W; Bianchi's order P is that of scalar weights.
 
-    Adjoint, with :math:`\Lambda^{(t)}` the cotangent of :math:`X^{(t)}` in one stack:
+    Adjoint, with :math:`\bar Y` = `grad_y` and :math:`\bar X^{(t)}` the cotangent of :math:`X^{(t)}` in one stack:
 
     .. math::
 
-        \Lambda^{(T)} = \tfrac1P \partial L / \partial Y, \quad
-        \Lambda^{(t)} = W^\top \Lambda^{(t+1)} S, \quad
-        \frac{\partial L}{\partial W} = \sum_{t \ge 1} \Lambda^{(t+1)} S X^{(t)\top}, \quad
-        \frac{\partial L}{\partial W^0} = \Lambda^{(1)} S X^\top, \quad
-        \frac{\partial L}{\partial V} = \sum_t \Lambda^{(t)} X^\top, \quad
-        \frac{\partial L}{\partial X} = W^{0\top} \Lambda^{(1)} S + \sum_t V^\top \Lambda^{(t)},
+        \bar X^{(T)} = \tfrac1P \bar Y, \quad
+        \bar X^{(t)} = W^\top \bar X^{(t+1)} S, \quad
+        \frac{\partial L}{\partial W} = \sum_{t \ge 1} \bar X^{(t+1)} S X^{(t)\top}, \quad
+        \frac{\partial L}{\partial W^0} = \bar X^{(1)} S X^\top, \quad
+        \frac{\partial L}{\partial V} = \sum_t \bar X^{(t)} X^\top, \quad
+        \frac{\partial L}{\partial X} = W^{0\top} \bar X^{(1)} S + \sum_t V^\top \bar X^{(t)},
 
     summed over the batch (and over stacks for X); without sharing, each t keeps its own term. Tangent:
     :math:`\dot X^{(t+1)} = W \dot X^{(t)} S^\top + \dot W X^{(t)} S^\top + V \dot X + \dot V X`.
@@ -183,7 +183,7 @@ class ARMA(Filter):
     def matrix(self, params: Mapping[str, Any]) -> np.ndarray:
         """The recursion for matrices: X^(t+1)_fg = sum_f' W_ff' S X^(t)_f'g + V_fg I, in dense NumPy."""
         params = self._checked_parameters(params)
-        S = self.graph.S.toarray()
+        S = self.graph.dense_shift(self.in_features * self.out_features)
         eye = np.eye(len(S))
         W, V = self._weights(params)
         total = 0
@@ -253,7 +253,8 @@ class ARMA(Filter):
     def exact_matrix(self, params: Mapping[str, Any]) -> np.ndarray:
         """The limit H: X = W X S^T + V x solved as (I - W kron S) vec X = (V kron I) vec x, shape (F, G, N, N)."""
         W, V = self._limit(params)
-        S, N, F = self.graph.S.toarray(), self.graph.n_nodes, self.out_features
+        N, F = self.graph.n_nodes, self.out_features
+        S = self.graph.dense_shift(F * F)  # I - W kron S has F² such blocks
         H = [np.linalg.solve(np.eye(F * N) - np.kron(w, S), np.kron(v, np.eye(N))) for w, v in zip(W, V, strict=True)]
         return np.mean(H, axis=0).reshape(F, N, self.in_features, N).swapaxes(1, 2)
 
@@ -265,8 +266,11 @@ class ARMA(Filter):
         return checks.as_count("batch", batch) * (shifts + mixes)
 
     @classmethod
-    def example(cls, graph: Graph, rng: Any = None) -> ARMA:
-        return cls(graph, iterations=3, in_features=2, out_features=3, stacks=2, bias=True)
+    def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
+        """Weights shared between the iterations, or not; one iteration, which has no feedback."""
+        yield cls(graph, iterations=3, in_features=2, out_features=3, stacks=2, bias=True)
+        yield cls(graph, iterations=3, in_features=2, out_features=3, stacks=2, shared=False)
+        yield cls(graph, iterations=1, in_features=2, out_features=3, stacks=1)
 
 
 def mixed(weight: np.ndarray, x: np.ndarray) -> np.ndarray:

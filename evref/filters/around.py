@@ -43,15 +43,15 @@ class Around:
     """
 
     def __init__(self, whole: EdgeVariant, sources: Any) -> None:
-        graph = whole.graph
+        graph, pattern = whole.graph, whole.pattern
         start = np.unique(as_nodes("sources", sources, graph.n_nodes))
         if start.size == 0:
             raise ValueError("sources is empty; expected at least one node")
         self.whole = whole
         self.nodes = reached(graph, start, whole.order)
         self.sources = np.searchsorted(self.nodes, start)
-        entries = spans(graph.indptr[self.nodes], graph.indptr[self.nodes + 1])
-        self.entries = entries[np.isin(graph.indices[entries], self.nodes)]
+        entries = spans(pattern.indptr[self.nodes], pattern.indptr[self.nodes + 1])
+        self.entries = entries[np.isin(pattern.indices[entries], self.nodes)]
         induced = Graph(graph.S[self.nodes][:, self.nodes])
         self.filter = type(whole)(induced, **whole.config())
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
 
 import numpy as np
 
@@ -209,6 +209,7 @@ class GraphAttention(Filter):
         params = self._checked_parameters(params)
         x = self._one_sample(x, "the matrix H")
         N, width = self.graph.n_nodes, self.out_features // self.heads
+        checks.require_room(f"the matrix of {type(self).__name__}", self.out_features, self.in_features, N, N)
         H = np.zeros((self.out_features, self.in_features, N, N), np.result_type(x, *params.values()))
         for h in range(self.heads):
             W, a_s, a_t = params["weight"][h], params["source"][h], params["target"][h]
@@ -243,5 +244,8 @@ class GraphAttention(Filter):
         return checks.as_count("batch", batch) * self.out_features * per_feature
 
     @classmethod
-    def example(cls, graph: Graph, rng: Any = None) -> GraphAttention:
-        return cls(graph, in_features=2, out_features=4, heads=2, bias=True)
+    def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
+        """Several heads and one; leaky scores, and scores that ReLU cuts off."""
+        yield cls(graph, in_features=2, out_features=4, heads=2, bias=True)
+        yield cls(graph, in_features=2, out_features=3, heads=1)
+        yield cls(graph, in_features=2, out_features=2, heads=2, slope=0.0)

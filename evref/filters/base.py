@@ -7,7 +7,7 @@ A new family subclasses :class:`Filter` and writes
     _apply, _apply_backward, _apply_jvp    forward, adjoint and tangent, one above the other
     _apply_parameter_gradients             only where the adjoint costs less without grad_x (training does not read it)
     matrix, to_edge_variant                what the equations call H(S), and its map into the EV recursion
-    reach, n_operations, example
+    reach, n_operations, examples
 
 and adds one line to the catalogue in :mod:`evref.filters`. Gradient checks, property tests, the table in the
 documentation and the command line follow from the catalogue.
@@ -16,7 +16,7 @@ documentation and the command line follow from the catalogue.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -122,11 +122,18 @@ class Filter(Module, ABC):
 
     @classmethod
     @abstractmethod
-    def example(cls, graph: Graph, rng: Any = None) -> Self:
-        """A small instance on `graph`, several features wide: what tests, docs and outside checkers iterate over."""
+    def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
+        """A small instance on `graph`, several features wide, of every configuration that has code of its own.
 
-    def response(self, params: Mapping[str, Any]) -> np.ndarray:
-        """Transfer function h_fg(lambda) at the graph frequencies, where the filter has one."""
+        Gradient checks, tests, docs and outside checkers iterate over them. The first is the typical one; how many
+        there are does not depend on the graph.
+        """
+
+    def response(self, params: Mapping[str, Any], frequencies: Any = None) -> np.ndarray:
+        """Transfer function h_fg(lambda) at the graph frequencies or at those given, where the filter has one.
+
+        A filter whose h is defined at the eigenvalues of S alone raises NotRepresentable where `frequencies` are given.
+        """
         raise NotRepresentable(
             f"{type(self).__name__} has no transfer function: its H(S) need not share the eigenvectors of S"
         )

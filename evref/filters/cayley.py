@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
 
 import numpy as np
 
@@ -26,34 +26,46 @@ class CayleyNet(Filter):
     .. math::
 
         y_f = \sum_g \Big( c_{0,fg}\, x_g + 2\,\mathrm{Re} \sum_{j=1}^{r} c_{j,fg}\, z_{j,g} \Big), \qquad
-        (hS + iI)\, z_j = (hS - iI)\, z_{j-1}, \qquad z_0 = x,
+        (\eta S + iI)\, z_j = (\eta S - iI)\, z_{j-1}, \qquad z_0 = x,
 
-    with real :math:`c_0`, complex :math:`c_j` and a learned zoom h. The transfer function is
-    :math:`c_0 + 2\,\mathrm{Re} \sum_j c_j C(h\lambda)^j` with the Cayley transform
+    with real :math:`c_0`, complex :math:`c_j` and a learned zoom :math:`\eta` (the parameter h). The transfer function
+    is :math:`c_0 + 2\,\mathrm{Re} \sum_j c_j C(\eta\lambda)^j` with the Cayley transform
     :math:`C(s) = (s - i)/(s + i)`, which maps the real line to the unit circle; at a complex eigenvalue of a directed
-    graph it is :math:`c_0 + \sum_j (c_j C^j + \bar c_j C^{-j})`. The sign of h is redundant: with -h every
-    :math:`c_j` becomes its conjugate.
+    graph it is :math:`c_0 + \sum_j (c_j C^j + c_j^* C^{-j})`. The sign of the zoom is redundant: with
+    :math:`-\eta` every :math:`c_j` becomes its conjugate.
 
     ``iterations=None`` solves exactly (a sparse LU factorisation). ``iterations=J`` takes J Jacobi iterations,
-    with D the diagonal and O the rest of S:
+    with :math:`\Delta` the diagonal and O the rest of S:
 
     .. math::
 
-        z_j^{(k+1)} = (hD + iI)^{-1} \big( (hS - iI) z_{j-1} - h O z_j^{(k)} \big), \qquad z_j^{(-1)} = 0, \qquad
-        z_j = z_j^{(J)},
+        z_j^{(k+1)} = (\eta\Delta + iI)^{-1} \big( (\eta S - iI) z_{j-1} - \eta O z_j^{(k)} \big), \qquad
+        z_j^{(-1)} = 0, \qquad z_j = z_j^{(J)},
 
     so that :math:`z_j^{(0)}` is the b_j that Levie et al. start from. They converge if and only if the spectral radius
-    of :math:`h (hD + iI)^{-1} O` is below 1 (`convergence_rate`): for every h on a Laplacian.
+    of :math:`\eta (\eta\Delta + iI)^{-1} O` is below 1 (`convergence_rate`): for every zoom on a Laplacian.
 
-    Tangent (exact): :math:`(hS + iI) \dot z_j = (hS - iI) \dot z_{j-1} + \dot h S (z_{j-1} - z_j)`. Adjoint, with
-    :math:`\lambda_j` the cotangent of :math:`z_j` for the inner product Re z^H z' (the adjoint of a complex matrix is
-    then its conjugate transpose):
+    Tangent (exact): :math:`(\eta S + iI) \dot z_j = (\eta S - iI) \dot z_{j-1} + \dot\eta S (z_{j-1} - z_j)`, from
+    :math:`\dot z_0 = \dot x`. Adjoint, for the inner product Re a^H b (the adjoint of a complex matrix is then its
+    conjugate transpose), with :math:`\bar y` = `grad_y`, :math:`\bar z_j` the cotangent of :math:`z_j` and
+    :math:`\bar b_j` that of the right-hand side :math:`(\eta S - iI) z_{j-1}`, from j = r down to 1:
 
     .. math::
 
-        (hS + iI)^H \mu_j = \lambda_j, \qquad \lambda_{j-1} = 2 \bar c_{j-1}^\top v + (hS - iI)^H \mu_j, \qquad
-        \frac{\partial L}{\partial h} = \sum_j \langle \mu_j, S (z_{j-1} - z_j) \rangle, \qquad
-        \frac{\partial L}{\partial c_j} = 2 \langle v, u_j \rangle - 2i \langle v, v_j \rangle .
+        \bar z_r = 2 c_r^{*\top} \bar y, \qquad
+        (\eta S + iI)^H \bar b_j = \bar z_j, \qquad
+        \bar z_{j-1} = 2 c_{j-1}^{*\top} \bar y + (\eta S - iI)^H \bar b_j \quad (j \ge 2),
+
+    .. math::
+
+        \frac{\partial L}{\partial x} = c_0^\top \bar y + \mathrm{Re}\big[ (\eta S - iI)^H \bar b_1 \big], \qquad
+        \frac{\partial L}{\partial \eta} = \sum_{j=1}^{r} \mathrm{Re}\big[ \bar b_j^H S (z_{j-1} - z_j) \big],
+
+    .. math::
+
+        \frac{\partial L}{\partial c_0} = \langle \bar y, x \rangle, \qquad
+        \frac{\partial L}{\partial\,\mathrm{Re}\,c_j} = 2 \langle \bar y, \mathrm{Re}\,z_j \rangle, \qquad
+        \frac{\partial L}{\partial\,\mathrm{Im}\,c_j} = -2 \langle \bar y, \mathrm{Im}\,z_j \rangle .
 
     The Jacobi version is differentiated as it is computed, iteration by iteration: ``docs/rational.md``.
 
@@ -185,7 +197,8 @@ class CayleyNet(Filter):
     def matrix(self, params: Mapping[str, Any]) -> np.ndarray:
         """Dense, with every complex matrix A + iB as the real [[A, -B], [B, A]] of twice the size."""
         params = self._checked_parameters(params)
-        S, h, N = self.graph.S.toarray(), params["h"][0], self.graph.n_nodes
+        N, h = self.graph.n_nodes, params["h"][0]
+        S = self.graph.dense_shift(4 * self.in_features * self.out_features)  # of twice the size
         D, O, Z, eye = np.diag(np.diag(S)), S - np.diag(np.diag(S)), np.zeros_like(S), np.eye(N)
 
         def real(A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -240,7 +253,7 @@ class CayleyNet(Filter):
     def convergence_rate(self, params: Mapping[str, Any]) -> float:
         """Spectral radius of the Jacobi matrix h (hD + iI)^-1 O: each iteration multiplies the error by about this."""
         h = self._checked_parameters(params)["h"][0].real
-        S = self.graph.S.toarray()
+        S = self.graph.dense_shift()
         d = np.diag(S)
         return float(np.abs(np.linalg.eigvals((h / (h * d + 1j))[:, None] * (S - np.diag(d)))).max())
 
@@ -292,8 +305,10 @@ class CayleyNet(Filter):
         return checks.as_count("batch", batch) * (r * G * (2 * nnz + solve) + (1 + 2 * r) * F * G * N)
 
     @classmethod
-    def example(cls, graph: Graph, rng: Any = None) -> CayleyNet:
-        return cls(graph, order=2, in_features=2, out_features=2, iterations=1, bias=True)
+    def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
+        """One Jacobi iteration; several; none; the exact inverse."""
+        for iterations in (1, 3, 0, None):
+            yield cls(graph, order=2, in_features=2, out_features=2, iterations=iterations, bias=iterations == 1)
 
 
 def _outer(grad_y: np.ndarray, u: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +17,7 @@ from .polynomial import graph_frequencies
 
 
 class Chebyshev(Filter):
-    r"""Chebyshev filter bank (ChebNet, Defferrard, Bresson & Vandergheynst 2016), eq. (polFilt) in another basis:
+    r"""Chebyshev filter bank (ChebNet, Defferrard, Bresson & Vandergheynst 2016), eq. (polFilt, 10) in another basis:
 
     .. math::
 
@@ -111,7 +111,7 @@ class Chebyshev(Filter):
 
     def matrix(self, params: Mapping[str, Any]) -> np.ndarray:
         """H_fg = sum_k theta_k,fg T_k(S), the T_k from their monomial coefficients and not from the recursion."""
-        S = self.graph.S.toarray()
+        S = self.graph.dense_shift(self.in_features * self.out_features)
         powers = np.stack([np.linalg.matrix_power(S, k) for k in range(self.order + 1)])
         return np.einsum("kfg,kij->fgij", self.monomial(params), powers)
 
@@ -140,9 +140,11 @@ class Chebyshev(Filter):
         return checks.as_count("batch", batch) * (self.order * G * self.graph.S.nnz + (self.order + 1) * F * G * N)
 
     @classmethod
-    def example(cls, graph: Graph, rng: Any = None) -> Self:
-        """On S as it is, whatever its spectrum: on a directed graph a forgotten transpose shows."""
-        return cls(graph, order=3, in_features=2, out_features=3, bias=True)
+    def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
+        """On S as it is, whatever its spectrum: on a directed graph a forgotten transpose shows. T_0 and T_1 differ."""
+        yield cls(graph, order=3, in_features=2, out_features=3, bias=True)
+        yield cls(graph, order=1, in_features=2, out_features=3)
+        yield cls(graph, order=0, in_features=2, out_features=3)
 
 
 def chebyshev_basis(order: int) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Self
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from .hybrid import PolynomialAndEdges
 class CriticalEdge(PolynomialAndEdges):
     r"""Polynomial filter bank with extra parameters on critical edges, after a sentence of section III-A of the paper:
 
-    "a recursion that in addition to (polFilt) considers parameters also for the most critical edges (e.g., edges
+    "a recursion that in addition to (polFilt, 10) considers parameters also for the most critical edges (e.g., edges
     without which the graph becomes disconnected)". The paper gives no formula; here it is
 
     .. math:: H_{fg}(S) = \sum_{k=0}^{K} \phi_k S^k + \sum_{k=1}^{K} E^{(k)} \cdots E^{(1)},
@@ -90,7 +91,9 @@ class CriticalEdge(PolynomialAndEdges):
         return self._positions
 
     @classmethod
-    def example(cls, graph: Graph, rng: Any = None) -> CriticalEdge:
-        """The bridges, and every node's own entry, so that a graph without bridges has parameters too."""
+    def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
+        """The bridges, and every node's own entry, so that a graph without bridges has parameters too; no edges."""
         edges = np.union1d(selection.bridges(graph), graph.diagonal)
-        return cls(graph, order=2, in_features=2, out_features=3, edges=edges, bias=True)
+        yield cls(graph, order=2, in_features=2, out_features=3, edges=edges, bias=True)
+        yield cls(graph, order=2, in_features=2, out_features=1, edges=np.arange(graph.nnz))
+        yield cls(graph, order=2, in_features=2, out_features=3, edges=edges[:0])

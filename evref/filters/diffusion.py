@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -110,7 +110,7 @@ class DCNN(Filter):
         return np.ascontiguousarray(y.reshape(self.out_features, *y.shape[2:]).transpose(2, 0, 1))
 
     def matrix(self, params: Mapping[str, Any]) -> np.ndarray:
-        P = self.graph.S.toarray()
+        P = self.graph.dense_shift(self.in_features * self.out_features)
         powers = np.stack([np.linalg.matrix_power(P, h) for h in range(self.order + 1)])
         return np.einsum("kfg,kij->fgij", self.monomial(params), powers)
 
@@ -139,6 +139,7 @@ class DCNN(Filter):
         return checks.as_count("batch", batch) * G * (self.order * self.graph.S.nnz + (self.order + 1) * N)
 
     @classmethod
-    def example(cls, graph: Graph, rng: Any = None) -> Self:
-        """A random walk on |S|: the weights of a walk are not negative."""
-        return cls.on(Graph(abs(graph.S)), order=2, in_features=2, bias=True)
+    def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
+        """A random walk on |S|: the weights of a walk are not negative. And no walk at all."""
+        yield cls.on(Graph(abs(graph.S)), order=2, in_features=2, bias=True)
+        yield cls.on(Graph(abs(graph.S)), order=0, in_features=2)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,7 +16,7 @@ ACTIVATIONS = ("tanh", "relu")
 
 
 class ECC(GeneratedEdgeVariant):
-    r"""Edge-conditioned convolution (Simonovsky & Komodakis 2017), one edge-variant step, eq. (evConv) with K = 1:
+    r"""Edge-conditioned convolution (Simonovsky & Komodakis 2017), one edge-variant step, eq. (evConv, 9) with K = 1:
 
     .. math::
 
@@ -191,5 +191,10 @@ class ECC(GeneratedEdgeVariant):
         return self.graph.nnz * sum(self._widths[l] * self._widths[l + 1] for l in self._layers)
 
     @classmethod
-    def example(cls, graph: Graph, rng: Any = None) -> ECC:
-        return cls(graph, hidden=(4,), in_features=2, out_features=3, aggregation="mean", root=True, bias=True)
+    def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
+        """Mean and sum, tanh and ReLU, no, one and two hidden layers, with and without root and self-entries."""
+        sizes: dict[str, Any] = {"in_features": 2, "out_features": 3}
+        yield cls(graph, hidden=(4,), aggregation="mean", root=True, bias=True, **sizes)
+        yield cls(graph, hidden=(3, 4), activation="relu", **sizes)
+        yield cls(graph, hidden=(), self_entries=False, **sizes)
+        yield cls(graph, hidden=(3,), aggregation="mean", self_entries=False, root=True, **sizes)

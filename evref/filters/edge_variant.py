@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from .. import checks, kernels
 from ..contract import Parameters
 from ..graph import Graph
+from ..graph.pattern import Pattern
 from .base import Filter
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ ZEROTH = ("none", "identity", "diagonal")
 
 
 class EdgeVariant(Filter):
-    r"""Edge-variant filter bank, eq. (evConv):
+    r"""Edge-variant filter bank, eq. (evConv, 9):
 
     .. math::
 
@@ -33,10 +34,15 @@ class EdgeVariant(Filter):
     ============  ===========================  =======  ======================================
     zeroth        :math:`\Phi^{(0)}`           k_0      parameters per filter
     ============  ===========================  =======  ======================================
-    "none"        I (fixed)                    1        K (M + N), eq. (evConv)
-    "identity"    I (fixed)                    0        K (M + N), left sum of eq. (EVout)
+    "none"        I (fixed)                    1        K (M + N), eq. (evConv, 9)
+    "identity"    I (fixed)                    0        K (M + N), left sum of eq. (EVout, 7)
     "diagonal"    diagonal, learnable          0        K (M + N) + N, as in the authors' later work
     ============  ===========================  =======  ======================================
+
+    "Or we can consider an EV recursion without self-loops" (after eq. (EVout, 7)): with ``self_loops=False`` no
+    :math:`\Phi^{(k)}`, :math:`k \ge 1`, has a diagonal. Each then has M entries, one per edge between different nodes,
+    and K (M + N) above becomes K M. A self-loop of S plays no part. Such a filter is the same filter with self-loops
+    whose diagonals are zero (:meth:`to_edge_variant`). The class is smaller: ``evref verify --only no-self-loops``.
 
     Adjoint, with :math:`v_f` = `grad_y` of feature f and :math:`\lambda^{(k)}` the cotangent of :math:`w^{(k)}`:
 
@@ -53,7 +59,8 @@ class EdgeVariant(Filter):
     ------
     x : (batch, in_features, nodes); (in_features, nodes) and, for one feature, (nodes,) come back in kind
     y : (batch, out_features, nodes)
-    params["phi"] : (K, out_features, in_features, nnz), entries on the support of I + S in CSR order
+    params["phi"] : (K, out_features, in_features, nnz), entries on the support of I + S in CSR order; with
+        self_loops=False (K, out_features, in_features, M), entries on ``graph.edge_pattern``
     params["phi0"] : (out_features, in_features, nodes), only with zeroth="diagonal"
     params["bias"] : (out_features,), only with bias=True
 
@@ -66,6 +73,8 @@ class EdgeVariant(Filter):
         G and F.
     zeroth : {"none", "identity", "diagonal"}
         What the k=0 term is (table above).
+    self_loops : bool
+        Whether a node also weighs its own state in each step.
     bias : bool
         One learnable constant per output feature.
 
@@ -90,7 +99,7 @@ class EdgeVariant(Filter):
 
     name = "edge_variant"
 
-    _plain_to_see = ("phi", "phi0")  # products only, and every node is its own neighbour
+    _plain_to_see: tuple[str, ...] | None = ("phi", "phi0")  # products only, and every node is its own neighbour
 
     def __init__(
         self,
@@ -100,9 +109,13 @@ class EdgeVariant(Filter):
         out_features: int = 1,
         zeroth: str = "none",
         bias: bool = False,
+        self_loops: bool = True,
     ) -> None:
         super().__init__(graph, in_features, out_features, bias)
         self.zeroth = checks.as_choice("zeroth", zeroth, ZEROTH)
+        self.self_loops = checks.as_flag("self_loops", self_loops)
+        if not self.self_loops:  # what a node without neighbours holds reaches nobody: look at the inputs instead
+            self._plain_to_see = None
         self.order = checks.as_count("order", order)
         if self.order == 0 and self.zeroth == "none":
             raise ValueError('order is 0 with zeroth="none": the sum is empty; expected order >= 1 or another zeroth')
@@ -111,8 +124,15 @@ class EdgeVariant(Filter):
     def reach(self) -> int:
         return self.order
 
+    @property
+    def pattern(self) -> Pattern:
+        """Where Phi^(k), k >= 1, has its entries: the graph (support of I + S), or its edges alone."""
+        return self.graph if self.self_loops else self.graph.edge_pattern
+
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        shapes: dict[str, tuple[int, ...]] = {"phi": (self.order, self.out_features, self.in_features, self.graph.nnz)}
+        shapes: dict[str, tuple[int, ...]] = {
+            "phi": (self.order, self.out_features, self.in_features, self.pattern.nnz)
+        }
         if self.zeroth == "diagonal":
             shapes["phi0"] = (self.out_features, self.in_features, self.graph.n_nodes)
         return shapes
@@ -132,7 +152,7 @@ class EdgeVariant(Filter):
 
     def _apply(self, params: Parameters, x: np.ndarray) -> tuple[np.ndarray, Any]:
         kernel = kernels.current()
-        y, saved = kernel.ev_forward(self.graph, params["phi"], self._phi0(params), x)
+        y, saved = kernel.ev_forward(self.pattern, params["phi"], self._phi0(params), x)
         return y, (kernel, saved)  # the adjoint is that of the kernels that went forward
 
     def _apply_backward(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> tuple[Parameters, np.ndarray]:
@@ -143,7 +163,7 @@ class EdgeVariant(Filter):
     ) -> tuple[Parameters, np.ndarray]:
         kernel, saved = saved
         grad_phi, grad_phi0, grad_x = kernel.ev_backward(
-            self.graph, params["phi"], self._phi0(params), saved, grad_y, input_gradient
+            self.pattern, params["phi"], self._phi0(params), saved, grad_y, input_gradient
         )
         grads = {"phi": grad_phi}
         if self.zeroth == "diagonal":
@@ -156,13 +176,14 @@ class EdgeVariant(Filter):
     def _apply_jvp(self, params: Parameters, x: np.ndarray, dparams: Parameters, dx: np.ndarray) -> np.ndarray:
         phi0 = self._phi0(params)
         dphi0 = dparams["phi0"] if self.zeroth == "diagonal" else None if phi0 is None else np.zeros_like(phi0)
-        return kernels.current().ev_jvp(self.graph, params["phi"], phi0, x, dparams["phi"], dphi0, dx)
+        return kernels.current().ev_jvp(self.pattern, params["phi"], phi0, x, dparams["phi"], dphi0, dx)
 
     def matrix(self, params: Mapping[str, Any]) -> np.ndarray:
         """H_fg = sum_k Phi^(k) ... Phi^(0), straight from the equation and independent of the kernels."""
         params = self._checked_parameters(params)
         phi0 = self._phi0(params)
         N = self.graph.n_nodes
+        checks.require_room(f"the matrix of {type(self).__name__}", self.out_features, self.in_features, N, N)
         H = np.zeros((self.out_features, self.in_features, N, N), np.result_type(*params.values()))
         for f in range(self.out_features):
             for g in range(self.in_features):
@@ -171,7 +192,7 @@ class EdgeVariant(Filter):
                     product = np.diag(phi0[f, g]).astype(H.dtype)
                     H[f, g] += product
                 for k in range(self.order):
-                    product = self.graph.to_csr(params["phi"][k, f, g]) @ product
+                    product = self.pattern.to_csr(params["phi"][k, f, g]) @ product
                     H[f, g] += product
         return H
 
@@ -199,14 +220,28 @@ class EdgeVariant(Filter):
         return Around(self, sources)
 
     def to_edge_variant(self, params: Mapping[str, Any]) -> tuple[EdgeVariant, Parameters]:
-        """Itself."""
-        return self, self._checked_parameters(params)
+        """Itself; without self-loops, the filter with self-loops whose diagonals are zero."""
+        params = self._checked_parameters(params)
+        if self.self_loops:
+            return self, params
+        between = np.ones(self.graph.nnz, bool)
+        between[self.graph.diagonal] = False
+        phi = np.zeros((*params["phi"].shape[:-1], self.graph.nnz), params["phi"].dtype)
+        phi[..., between] = params["phi"]
+        options = {**self.config(), "self_loops": True}
+        return EdgeVariant(self.graph, **options), {**params, "phi": phi}
 
     def n_operations(self, batch: int = 1) -> int:
-        """K (M + N) multiply-adds per filter and sample; N more for a diagonal, as many additions for an identity."""
-        per_filter = self.order * self.graph.nnz + (self.graph.n_nodes if self.zeroth != "none" else 0)
+        """K (M + N) multiply-adds per filter and sample, K M without self-loops; N more for a diagonal, as many
+        additions for an identity."""
+        per_filter = self.order * self.pattern.nnz + (self.graph.n_nodes if self.zeroth != "none" else 0)
         return checks.as_count("batch", batch) * self.out_features * self.in_features * per_filter
 
     @classmethod
-    def example(cls, graph: Graph, rng: Any = None) -> EdgeVariant:
-        return cls(graph, order=3, in_features=2, out_features=3, zeroth="diagonal", bias=True)
+    def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
+        """Every `zeroth`; with and without a bias; without a step; without self-loops."""
+        yield cls(graph, order=3, in_features=2, out_features=3, zeroth="diagonal", bias=True)
+        yield cls(graph, order=2, in_features=2, out_features=1, zeroth="none")
+        yield cls(graph, order=2, in_features=1, out_features=2, zeroth="identity")
+        yield cls(graph, order=0, in_features=1, out_features=2, zeroth="diagonal")
+        yield cls(graph, order=2, in_features=1, out_features=2, self_loops=False)

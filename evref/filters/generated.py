@@ -22,7 +22,7 @@ AGGREGATIONS = ("sum", "mean")
 
 
 class GeneratedEdgeVariant(Filter):
-    r"""A filter bank of order 1 with a generated parameter matrix, eq. (evConv) with K = 1:
+    r"""A filter bank of order 1 with a generated parameter matrix, eq. (evConv, 9) with K = 1:
 
     .. math::
 
@@ -153,6 +153,7 @@ class GeneratedEdgeVariant(Filter):
     def _matrix_of(self, entry: Any, params: Parameters) -> np.ndarray:
         """Dense H from `entry(position)`, which gives the F x G block of one entry."""
         F, G, N = self.out_features, self.in_features, self.graph.n_nodes
+        checks.require_room(f"the matrix of {type(self).__name__}", F, G, N, N)
         H = np.zeros((F, G, N, N), np.result_type(*params.values()))
         for p, i, j, c in self._terms():
             H[:, :, i, j] += c * entry(p)
@@ -215,7 +216,7 @@ def on_support(graph: Graph, source: Any, target: Any, values: Any, missing: flo
     """
     values = checks.as_floating("values", values)
     values = values[:, None] if values.ndim == 1 else values
-    ends = {"source": np.asarray(source), "target": np.asarray(target)}
+    ends = {"source": checks.as_array("source", source), "target": checks.as_array("target", target)}
     for name, nodes in ends.items():
         if nodes.ndim != 1 or (nodes.size and nodes.dtype.kind not in "iu"):
             raise ValueError(f"{name} has shape {nodes.shape} and dtype {nodes.dtype}; expected integers, (edges,)")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from scipy import sparse
@@ -17,7 +17,7 @@ from .newton import newton_embedding
 from .parallel import ParallelEdgeVariant
 from .polynomial import Polynomial
 
-READINGS = ("open", "letter", "script")
+Reading = Literal["text", "equation", "authors_code"]
 
 
 class PolynomialAndEdges(Filter):
@@ -125,7 +125,8 @@ class PolynomialAndEdges(Filter):
     def matrix(self, params: Mapping[str, Any]) -> np.ndarray:
         """The equation with dense matrices: the products, the diagonal where it is, the polynomial."""
         params = self._checked_parameters(params)
-        N, S = self.graph.n_nodes, self.graph.S.toarray().astype(np.float64)
+        N = self.graph.n_nodes
+        S = self.graph.dense_shift(self.in_features * self.out_features).astype(np.float64)
         columns, rows = selection.edge_list(self.graph, self._positions).T
         dtype = np.result_type(np.float64, *params.values())
         H = np.zeros((self.out_features, self.in_features, N, N), dtype)
@@ -215,36 +216,36 @@ class PolynomialAndEdges(Filter):
 
 
 class HybridEdgeVariant(PolynomialAndEdges):
-    r"""Hybrid edge-variant filter bank, eq. (HEV): privileged nodes weigh their edges, all nodes share a polynomial.
+    r"""Hybrid edge-variant filter bank, eq. (HEV, 18): privileged nodes weigh their edges, all share a polynomial.
 
     .. math::
 
-        \text{letter, script:}\quad H_{fg} &= \sum_{k=0}^{K} \Big( \Phi_B^{(k)} \cdots \Phi_B^{(1)} \Phi_B^{(0)}
-        + \phi_k S^k \Big), \\
-        \text{open:}\quad H_{fg} &= \Phi_B^{(0)} + \sum_{k=1}^{K} \Phi_B^{(k)} \cdots \Phi_B^{(1)}
+        \text{equation, authors\_code:}\quad
+        H_{fg} &= \sum_{k=0}^{K} \Big( \Phi_B^{(k)} \cdots \Phi_B^{(1)} \Phi_B^{(0)} + \phi_k S^k \Big), \\
+        \text{text:}\quad H_{fg} &= \Phi_B^{(0)} + \sum_{k=1}^{K} \Phi_B^{(k)} \cdots \Phi_B^{(1)}
         + \sum_{k=0}^{K} \phi_k S^k,
 
     with a diagonal :math:`\Phi_B^{(0)}` that is zero outside B and :math:`\Phi_B^{(k)}`, k >= 1, on the entries of
     I + S whose row is in B. `reading` says where the product starts and which entries there are (readings R11):
 
-    ========  ==========================  ===================  ==========================================
-    reading   entries of Phi^(k), k >= 1  product starts at    dead entries of Phi^(k)
-    ========  ==========================  ===================  ==========================================
-    "open"    row in B                    k = 1                columns outside B, for k >= 2
-    "letter"  row in B                    k = 0                columns outside B, for k >= 1
-    "script"  row or column in B          k = 0                columns outside B for k = 1; for k >= 2 those
-                                                               that hear nobody in B
-    ========  ==========================  ===================  ==========================================
+    ==============  ==========================  =================  =============================================
+    reading         entries of Phi^(k), k >= 1  product starts at  dead entries of Phi^(k)
+    ==============  ==========================  =================  =============================================
+    "text"          row in B                    k = 1              columns outside B, for k >= 2
+    "equation"      row in B                    k = 0              columns outside B, for k >= 1
+    "authors_code"  row or column in B          k = 0              columns outside B for k = 1; for k >= 2 those
+                                                                   that hear nobody in B
+    ==============  ==========================  =================  =============================================
 
-    "letter" is eq. (HEV) as printed: there Phi_B^(0) erases what the nodes outside B hold before anyone hears it.
-    "open" lets the nodes of B hear all their neighbours, once: after the first step the state is zero outside B,
-    because rows outside B are. "script" is what the authors' published program computes. :meth:`live_parameters`
-    counts.
+    "text" is what the text around the equation says: the nodes of B hear all their neighbours, once; after the first
+    step the state is zero outside B, because rows outside B are. "equation" is eq. (HEV, 18) as printed: there
+    Phi_B^(0) erases what the nodes outside B hold before anyone hears it. "authors_code" is what the authors'
+    published program computes. :meth:`live_parameters` counts.
 
     Limits: B empty is the polynomial filter; B all nodes is the full edge-variant filter plus the polynomial.
 
     Adjoint and tangent: those of :class:`EdgeVariant` on the entries chosen and of the polynomial, added; for the
-    diagonal of "open" :math:`\partial L / \partial \phi^{(0)}_i = \sum_{\text{batch}} v_{f,i} x_{g,i}`.
+    diagonal of "text" :math:`\partial L / \partial \phi^{(0)}_i = \sum_{\text{batch}} v_{f,i} x_{g,i}`.
 
     Shapes
     ------
@@ -263,7 +264,7 @@ class HybridEdgeVariant(PolynomialAndEdges):
         G and F.
     nodes : array_like of int, optional
         B, the privileged nodes; all nodes by default, none (an empty list) is allowed.
-    reading : {"open", "letter", "script"}
+    reading : {"text", "equation", "authors_code"}
     bias : bool
 
     Raises
@@ -273,14 +274,14 @@ class HybridEdgeVariant(PolynomialAndEdges):
 
     Examples
     --------
-    Node 1 of the path 0 -> 1 -> 2 is privileged; read openly it hears node 0, read to the letter it cannot:
+    Node 1 of the path 0 -> 1 -> 2 is privileged; by the text it hears node 0, by the equation it cannot:
 
     >>> import numpy as np, evref as ev
     >>> graph = ev.Graph.from_edges(3, source=[0, 1], target=[1, 2])
     >>> x = np.array([1.0, 10.0, 100.0])
     >>> phi = np.array([5.0, 0.0]).reshape(1, 1, 1, 2)  # entries (1, 0) and (1, 1)
     >>> params = {"phi": phi, "phi0": np.ones((1, 1, 1)), "poly": np.zeros((2, 1, 1))}
-    >>> for reading in ("open", "letter"):
+    >>> for reading in ("text", "equation"):
     ...     filt = ev.HybridEdgeVariant(graph, order=1, nodes=[1], reading=reading)
     ...     filt.forward(params, x)[0]
     array([ 0., 15.,  0.])
@@ -296,19 +297,19 @@ class HybridEdgeVariant(PolynomialAndEdges):
         in_features: int = 1,
         out_features: int = 1,
         nodes: Any = None,
-        reading: str = "open",
+        reading: Reading = "text",
         bias: bool = False,
     ) -> None:
         if not isinstance(graph, Graph):
             raise TypeError(f"graph is {type(graph).__name__}; expected an evref.Graph")
-        self.reading = checks.as_choice("reading", reading, READINGS)
+        self.reading = checks.as_choice("reading", reading, Reading)
         self.nodes = selection.as_privileged("nodes", nodes, graph.n_nodes)
         privileged = np.zeros(graph.n_nodes, bool)
         privileged[self.nodes] = True
         columns, rows = selection.edge_list(graph, np.arange(graph.nnz)).T
-        chosen = privileged[rows] | (privileged[columns] if self.reading == "script" else False)
+        chosen = privileged[rows] | (privileged[columns] if self.reading == "authors_code" else False)
         positions = np.flatnonzero(chosen)
-        chained = self.reading != "open"
+        chained = self.reading != "text"
         super().__init__(graph, order, in_features, out_features, bias, positions, self.nodes, chained)
 
     @property
@@ -317,9 +318,15 @@ class HybridEdgeVariant(PolynomialAndEdges):
         return self._positions
 
     @classmethod
-    def example(cls, graph: Graph, rng: Any = None) -> HybridEdgeVariant:
-        """All nodes of a small graph; in a larger one the node with the fewest neighbours is left to the polynomial."""
+    def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
+        """Every reading; few privileged nodes; none, which leaves the polynomial; no step."""
         nodes = np.arange(graph.n_nodes)
-        if nodes.size >= 7:
-            nodes = np.delete(nodes[::-1], np.argmin(np.diff(graph.indptr)[::-1]))  # the last of those
-        return cls(graph, order=2, in_features=2, out_features=3, nodes=nodes, bias=True)
+        own = nodes
+        if nodes.size >= 7:  # the node with the fewest neighbours, the last of those, is left to the polynomial
+            own = np.delete(nodes[::-1], np.argmin(np.diff(graph.indptr)[::-1]))
+        yield cls(graph, order=2, in_features=2, out_features=3, nodes=own, bias=True)
+        for reading in get_args(Reading):
+            yield cls(graph, order=2, in_features=1, out_features=2, nodes=nodes[::2], reading=reading)
+        yield cls(graph, order=2, in_features=1, out_features=2, nodes=nodes[:0])
+        for reading in get_args(Reading):
+            yield cls(graph, order=0, in_features=2, out_features=1, nodes=own, reading=reading)

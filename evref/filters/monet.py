@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,7 +17,7 @@ NARROWEST = 1e-8  # a width below this is taken for 0: no two coordinates of sin
 
 
 class MoNet(GeneratedEdgeVariant):
-    r"""Mixture-model network (Monti et al. 2017), one edge-variant step, eq. (evConv) with K = 1:
+    r"""Mixture-model network (Monti et al. 2017), one edge-variant step, eq. (evConv, 9) with K = 1:
 
     .. math::
 
@@ -193,5 +193,9 @@ class MoNet(GeneratedEdgeVariant):
         return self.graph.nnz * self.kernels * (solved + D + self.out_features * self.in_features)
 
     @classmethod
-    def example(cls, graph: Graph, rng: Any = None) -> MoNet:
-        return cls(graph, kernels=2, in_features=2, out_features=3, root=True, bias=True)
+    def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
+        """Diagonal and full covariance, sum and mean, with and without root and self-entries."""
+        sizes: dict[str, Any] = {"kernels": 2, "in_features": 2, "out_features": 3}
+        yield cls(graph, root=True, bias=True, **sizes)
+        yield cls(graph, covariance="full", **sizes)
+        yield cls(graph, covariance="full", aggregation="mean", self_entries=False, root=True, **sizes)

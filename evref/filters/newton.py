@@ -3,7 +3,7 @@ r"""Every real polynomial of S as an edge-variant recursion: the Newton form.
     newton_embedding(graph, coefficients, bias=None) -> (EdgeVariant with zeroth="diagonal", its parameters)
 
 with `coefficients` (K + 1, F, G) in the monomial basis, H_fg = sum_k coefficients[k, f, g] S^k. Any family whose
-filters are polynomials of the shift maps itself into the recursion through this one door.
+filters are polynomials of the shift maps itself into the recursion by this function.
 
 On nodes s_0, s_1, ... a polynomial is
 
@@ -38,10 +38,12 @@ def newton_embedding(
 ) -> tuple[EdgeVariant, Parameters]:
     """The edge-variant bank that equals sum_k coefficients[k] S^k, exactly, for every real polynomial.
 
-    With zeroth="none", eq. (evConv) to the letter, Phi^(1) is a factor of every term. What can be written with Phi's
-    that are polynomials of S are then the p of degree up to K - 1 (Phi^(1) = c_0 I, and the order is one too high) and
-    those of degree K with a real root r (Phi^(1) = c_0 (S - r I), then the Newton form of the quotient). With
-    zeroth="identity" the same holds for p - 1.
+    With zeroth="none", eq. (evConv, 9) to the letter, Phi^(1) is a factor of every term. What can be written with Phi's
+    that are polynomials of S *of degree 0 or 1* are then the p of degree up to K - 1 (Phi^(1) = c_0 I, and the order
+    is one too high) and those of degree K with a real root r (Phi^(1) = c_0 (S - r I), then the Newton form of the
+    quotient). With zeroth="identity" the same holds for p - 1. This function takes such Phi's only. Where polynomials
+    of higher degree have the support of I + S too (null-space dimension d > 2: R8 of docs/readings.md), or where Phi
+    need not commute with S, other matrices may reach a p that is refused here: R4 of docs/readings.md has examples.
 
     The map is analytic in the coefficients at fixed nodes, and the nodes depend on their real parts alone, so that a
     complex step passes through. Where the degree drops below K - 1 the map is still exact at that point, but has no
@@ -63,7 +65,7 @@ def newton_embedding(
     ------
     NotRepresentable
         A divided difference below the degree is zero on the `nodes` given; without a Phi^(0): p has degree K and no
-        real root.
+        real root, so that no Phi's of degree 0 or 1 in S give it.
 
     Examples
     --------
@@ -198,7 +200,8 @@ def _first_factor(a: Array) -> tuple[Array, Array, Array]:
         if abs(p(nearest.real)) > 1e-12 * size:
             raise NotRepresentable(
                 f"the polynomial ({f}, {g}) has degree {K} and no real root, the nearest being {nearest:.3g}: without "
-                "a Phi^(0), Phi^(1) is a factor of p; expected a real root, degree < order, or zeroth='diagonal'"
+                "a Phi^(0), Phi^(1) is a factor of p, and the Newton form has Phi's of degree 0 or 1 in S (on some "
+                "graphs others would do, R4); expected a real root, degree < order, or zeroth='diagonal'"
             )
         r, slope_there = nearest.real, p.deriv()(nearest.real)
         if np.iscomplexobj(a) and slope_there != 0:  # a simple root moves with the coefficients: r' = -p' / slope

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from .newton import spectral_bound
 
 
 class NodeVariant(Filter):
-    r"""Node-variant filter bank, eq. (nodeV) (Segarra, Marques and Ribeiro 2017; as a layer Gama et al. 2018):
+    r"""Node-variant filter bank, eq. (nodeV, 17) (Segarra, Marques and Ribeiro 2017; as a layer Gama et al. 2018):
 
     .. math::
 
@@ -25,9 +25,10 @@ class NodeVariant(Filter):
         c^{(k)}_{fg} = C_B\, \phi^{(k)}_{B,fg}, \qquad z^{(0)}_g = x_g, \quad z^{(k)}_g = S z^{(k-1)}_g .
 
     Row i of H(S) is row i of the polynomial :math:`p_i(S) = \sum_k c^{(k)}_i S^k`. Nodes of the privileged set B have a
-    polynomial each; C_B, of one 1 per row, says whose the others copy
-    (:func:`evref.graph.selection.nearest_privileged`). With one privileged node the filter is a polynomial, with all of
-    them every node has its own.
+    polynomial each; C_B says whose the others use. By default it has one 1 per row: a node copies the polynomial of a
+    privileged node that is close (:func:`evref.graph.selection.nearest_privileged`). The paper allows any binary
+    matrix, and so does `mapping`: with several ones in its row a node uses the sum of those polynomials, with none its
+    output is zero. With one privileged node the filter is a polynomial, with all of them every node has its own.
 
     Adjoint, with v_f = `grad_y` of feature f, by Horner's scheme from k = K down:
 
@@ -55,13 +56,16 @@ class NodeVariant(Filter):
         G and F.
     nodes : array_like of int, optional
         B, the privileged nodes, best first; all nodes by default. See :mod:`evref.graph.selection`.
+    mapping : array_like or scipy.sparse, shape (N, len(nodes)), optional
+        C_B, of zeros and ones. A column without a 1 belongs to a coefficient that nobody uses: its gradient is zero.
     bias : bool
         One learnable constant per output feature.
 
     Raises
     ------
     ValueError
-        B is empty (the filter would have no parameters), names a node twice, or one that is not there.
+        B is empty (the filter would have no parameters), names a node twice, or one that is not there; `mapping` has
+        another shape or holds anything but zeros and ones.
 
     Examples
     --------
@@ -73,6 +77,12 @@ class NodeVariant(Filter):
     >>> phi = np.array([[1.0, 0.0], [0.0, 1.0]]).reshape(2, 1, 1, 2)  # k = 0, k = 1
     >>> filt.forward({"phi": phi}, np.array([1.0, 2.0, 4.0]))[0]
     array([1., 2., 2.])
+
+    With a mapping of one's own node 1 adds both polynomials, x_1 + (S x)_1:
+
+    >>> filt = ev.NodeVariant(graph, order=1, nodes=[0, 2], mapping=[[1, 0], [1, 1], [0, 1]])
+    >>> filt.forward({"phi": phi}, np.array([1.0, 2.0, 4.0]))[0]
+    array([1., 3., 2.])
     """
 
     name = "node_variant"
@@ -87,6 +97,7 @@ class NodeVariant(Filter):
         out_features: int = 1,
         nodes: Any = None,
         bias: bool = False,
+        mapping: Any = None,
     ) -> None:
         super().__init__(graph, in_features, out_features, bias)
         self.order = checks.as_count("order", order)
@@ -96,8 +107,17 @@ class NodeVariant(Filter):
                 "nodes is empty: a node-variant filter without privileged nodes has no parameters; expected at least "
                 "one (a single node gives the polynomial filter, None every node its own coefficients)"
             )
-        self._copied = selection.nearest_privileged(graph, self.nodes)  # (N,) place in `nodes`
-        self._groups = group_nodes(self._copied, self.nodes.size)
+        # Nodes with the same row of C_B form a group and have one polynomial: `_rows` has a row of C_B for each group,
+        # or is None where that is the identity, and `_copied`, (N,), says which group a node is in.
+        self._rows: np.ndarray | None = None
+        if mapping is None:
+            self.mapping = None
+            self._copied = selection.nearest_privileged(graph, self.nodes)
+        else:
+            self.mapping = selection.as_mapping("mapping", mapping, graph.n_nodes, self.nodes.size)
+            self._rows, copied = np.unique(self.mapping, axis=0, return_inverse=True)
+            self._copied = copied.reshape(-1)
+        self._groups = group_nodes(self._copied, self.nodes.size if self._rows is None else len(self._rows))
 
     @property
     def reach(self) -> int:
@@ -110,28 +130,41 @@ class NodeVariant(Filter):
         """1 / sqrt(G (K + 1) |B|), the authors' choice."""
         return (self.in_features * (self.order + 1) * self.nodes.size) ** -0.5
 
+    def _by_group(self, phi: np.ndarray) -> np.ndarray:
+        """Coefficients (taps, F, G, |B|) of the privileged nodes as those of the groups, (taps, F, G, groups)."""
+        if self._rows is None:
+            return phi
+        with np.errstate(invalid="ignore"):  # of NaN and inf, which who lets them in wants to see in the result
+            return phi @ self._rows.T.astype(phi.dtype)
+
     def _apply(self, params: Parameters, x: np.ndarray) -> tuple[np.ndarray, Any]:
         shift = kernels.for_shifts(x.dtype)
-        y, states = shift.shift_forward(self.graph, params["phi"], x, groups=self._groups)
+        y, states = shift.shift_forward(self.graph, self._by_group(params["phi"]), x, groups=self._groups)
         return y, (shift, states)  # the adjoint is that of the kernels that went forward
 
     def _apply_backward(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> tuple[Parameters, np.ndarray]:
         shift, states = saved
-        grad_phi, grad_x = shift.shift_backward(self.graph, params["phi"], states, grad_y, groups=self._groups)
-        return {"phi": grad_phi}, grad_x
+        weights = self._by_group(params["phi"])
+        grad_weights, grad_x = shift.shift_backward(self.graph, weights, states, grad_y, groups=self._groups)
+        if self._rows is not None:
+            with np.errstate(invalid="ignore"):
+                grad_weights = grad_weights @ self._rows.astype(grad_y.dtype)  # C_B^T of the equation
+        return {"phi": grad_weights}, grad_x
 
     def _apply_jvp(self, params: Parameters, x: np.ndarray, dparams: Parameters, dx: np.ndarray) -> np.ndarray:
         shift = kernels.for_shifts(x.dtype)
-        pairs = (dparams["phi"], x), (params["phi"], dx)
+        pairs = (self._by_group(dparams["phi"]), x), (self._by_group(params["phi"]), dx)
         return sum(shift.shift_forward(self.graph, phi, signal, groups=self._groups)[0] for phi, signal in pairs)
 
     def matrix(self, params: Mapping[str, Any]) -> np.ndarray:
         """H_fg = sum_k diag(C_B phi^(k)_fg) S^k, with dense matrices."""
         phi = self._checked_parameters(params)["phi"]
         N = self.graph.n_nodes
-        C = np.zeros((N, self.nodes.size))
-        C[np.arange(N), self._copied] = 1
-        S = self.graph.S.toarray().astype(np.float64)
+        S = self.graph.dense_shift(self.in_features * self.out_features).astype(np.float64)
+        C = self.mapping
+        if C is None:
+            C = np.zeros((N, self.nodes.size))
+            C[np.arange(N), self._copied] = 1
         H = np.zeros((self.out_features, self.in_features, N, N), np.result_type(phi, np.float64))
         for f in range(self.out_features):
             for g in range(self.in_features):
@@ -168,7 +201,10 @@ class NodeVariant(Filter):
             (``docs/node_variant.md``).
         """
         params = self._checked_parameters(params)
-        phi = params["phi"]
+        return self._embedding(self._by_group(params["phi"]), params)
+
+    def _embedding(self, phi: np.ndarray, params: Parameters) -> tuple[EdgeVariant, Parameters]:
+        """The recursion for the groups' coefficients `phi` (K + 1, F, G, groups)."""
         graph, K, F, G = self.graph, self.order, self.out_features, self.in_features
         wide = np.result_type(phi, np.float64)
         bound = spectral_bound(graph)
@@ -178,7 +214,7 @@ class NodeVariant(Filter):
         }
         for f in range(F):
             for g in range(G):
-                coefficients = phi[:, f, g].astype(wide)  # (K + 1, |B|)
+                coefficients = phi[:, f, g].astype(wide)  # (K + 1, groups)
                 L = self._recursion_order(coefficients, f, g)
                 d, s, last = _newton_form(coefficients[: L + 1], bound)
                 d, last = d[:, self._copied], last[:, self._copied]  # one polynomial per node
@@ -205,15 +241,15 @@ class NodeVariant(Filter):
     def _recursion_order(self, coefficients: np.ndarray, f: int, g: int) -> int:
         """L, the order at which the recursion can end, or NotRepresentable."""
         nonzero = coefficients.real != 0
-        degree = np.where(nonzero.any(axis=0), self.order - np.argmax(nonzero[::-1], axis=0), -1)  # (|B|,)
+        degree = np.where(nonzero.any(axis=0), self.order - np.argmax(nonzero[::-1], axis=0), -1)  # (groups,)
         if degree.min() >= self.order - 2:
             return self.order
         L = max(int(degree.max()), 0)
         if degree.min() < L - 2:
-            low = int(np.argmin(degree))
+            low, high = (self._node_of(int(group)) for group in (np.argmin(degree), np.argmax(degree)))
             raise NotRepresentable(
-                f"filter ({f}, {g}): the polynomial of node {self.nodes[low]} has degree {degree[low]} and that of "
-                f"node {self.nodes[int(np.argmax(degree))]} degree {L}; one recursion is known for degrees that differ "
+                f"filter ({f}, {g}): the polynomial of node {low} has degree {degree.min()} and that of "
+                f"node {high} degree {L}; one recursion is known for degrees that differ "
                 "by at most 2 (a zero polynomial counts as -1); limit_embedding comes as close as one likes"
             )
         if (coefficients[L + 1 :] != 0).any():  # real parts are zero, a complex step asks for the derivative
@@ -221,6 +257,10 @@ class NodeVariant(Filter):
                 f"filter ({f}, {g}): all degrees are at most {L}, and the map has no derivative in higher coefficients"
             )
         return L
+
+    def _node_of(self, group: int) -> int:
+        """A node with the polynomial of `group`: the privileged one, or with a mapping the first."""
+        return int(self.nodes[group] if self._rows is None else np.argmax(self._copied == group))
 
     def limit_embedding(self, params: Mapping[str, Any], epsilon: float) -> tuple[EdgeVariant, Parameters, float]:
         """An edge-variant filter within O(epsilon), for any parameters, and its distance max |H_EV - H|.
@@ -230,7 +270,7 @@ class NodeVariant(Filter):
         """
         epsilon = checks.as_number("epsilon", epsilon, 0, open_low=True)
         params = self._checked_parameters(params)
-        phi = params["phi"].copy()
+        phi = self._by_group(params["phi"]).copy()
         for f in range(self.out_features):
             for g in range(self.in_features):
                 try:
@@ -239,7 +279,7 @@ class NodeVariant(Filter):
                     lacking = np.flatnonzero((phi[:, f, g] != 0).any(axis=1)).max() - 2
                     short = (phi[lacking:, f, g] == 0).all(axis=0)
                     phi[lacking, f, g, short] = epsilon
-        filt, ev_params = self.to_edge_variant({**params, "phi": phi})
+        filt, ev_params = self._embedding(phi, params)
         return filt, ev_params, float(np.abs(filt.matrix(ev_params) - self.matrix(params)).max())
 
     def n_operations(self, batch: int = 1) -> int:
@@ -249,12 +289,15 @@ class NodeVariant(Filter):
         return checks.as_count("batch", batch) * (shifts + weights)
 
     @classmethod
-    def example(cls, graph: Graph, rng: Any = None) -> NodeVariant:
-        """All nodes of a small graph; in a larger one node 0 copies another."""
+    def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
+        """All nodes of a small graph, in a larger one all but one; every second node; one node for all; any C_B."""
         nodes = np.arange(graph.n_nodes)[::-1]
-        return cls(
-            graph, order=3, in_features=2, out_features=3, nodes=nodes[:-1] if len(nodes) > 6 else nodes, bias=True
-        )
+        own = nodes[:-1] if len(nodes) > 6 else nodes
+        yield cls(graph, order=3, in_features=2, out_features=3, nodes=own, bias=True)
+        yield cls(graph, order=2, in_features=2, out_features=3, nodes=nodes[::2])
+        yield cls(graph, order=2, in_features=2, out_features=3, nodes=nodes[:1], bias=True)
+        mapping = np.indices((graph.n_nodes, own.size)).sum(axis=0) % 3 != 0  # several ones in a row, or none
+        yield cls(graph, order=1, in_features=1, out_features=2, nodes=own, mapping=mapping)
 
 
 # ---- the pieces ------------------------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,9 +19,9 @@ class ParallelEdgeVariant(Filter):
 
     .. math:: H_{fg}(S) = \sum_{p=1}^{P} \sum_k \Phi^{(k)}_{f,pg} \cdots \Phi^{(0)}_{f,pg} .
 
-    One recursion multiplies what it has done so far; a sum of two, such as eq. (HEV), is in general no single recursion
-    of the same order. It *is* one bank of recursions that hears every input P times: the input features are repeated,
-    and feature p G + g of the bank is the p-th copy of feature g.
+    One recursion multiplies what it has done so far; a sum of two, such as eq. (HEV, 18), is in general no single
+    recursion of the same order. It *is* one bank of recursions that hears every input P times: the input features are
+    repeated, and feature p G + g of the bank is the p-th copy of feature g.
 
     Adjoint: that of the bank, with the cotangents of the P copies of an input added. Tangent: the tangent is repeated
     like the input.
@@ -106,5 +106,9 @@ class ParallelEdgeVariant(Filter):
         return self._bank.n_operations(batch)
 
     @classmethod
-    def example(cls, graph: Graph, rng: Any = None) -> ParallelEdgeVariant:
-        return cls(graph, order=2, in_features=2, out_features=2, terms=2, zeroth="diagonal", bias=True)
+    def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
+        """Every `zeroth`, and a single term."""
+        yield cls(graph, order=2, in_features=2, out_features=2, terms=2, zeroth="diagonal", bias=True)
+        yield cls(graph, order=2, in_features=1, out_features=2, terms=2, zeroth="none")
+        yield cls(graph, order=2, in_features=1, out_features=2, terms=2, zeroth="identity")
+        yield cls(graph, order=1, in_features=2, out_features=1, terms=1, zeroth="none")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +17,7 @@ from .newton import newton_embedding
 
 
 class Polynomial(Filter):
-    r"""Polynomial filter bank, eq. (polFilt), the graph convolution of most architectures:
+    r"""Polynomial filter bank, eq. (polFilt, 10), the graph convolution of most architectures:
 
     .. math::
 
@@ -25,7 +25,7 @@ class Polynomial(Filter):
         w_g^{(k)} = S w_g^{(k-1)}, \qquad w_g^{(0)} = x_g,
 
     so that :math:`H_{fg}(S) = \sum_k \phi_{k,fg} S^k` with the transfer function
-    :math:`h_{fg}(\lambda) = \sum_k \phi_{k,fg} \lambda^k`, eq. (polyResp). S is `graph.S`; choose another one with
+    :math:`h_{fg}(\lambda) = \sum_k \phi_{k,fg} \lambda^k`, eq. (polyResp, 4). S is `graph.S`; choose another one with
     ``graph.with_shift(...)``. The states do not depend on f: they are computed once per input feature, K sparse
     products for each, and mixed by one dense matrix product.
 
@@ -114,7 +114,7 @@ class Polynomial(Filter):
     def matrix(self, params: Mapping[str, Any]) -> np.ndarray:
         """H_fg = sum_k phi_k,fg S^k, straight from the equation."""
         params = self._checked_parameters(params)
-        S = self.graph.S.toarray()
+        S = self.graph.dense_shift(self.in_features * self.out_features)
         powers = np.stack([np.linalg.matrix_power(S, k) for k in range(self.order + 1)])
         return np.einsum("kfg,kij->fgij", params["phi"], powers)
 
@@ -135,8 +135,11 @@ class Polynomial(Filter):
         return checks.as_count("batch", batch) * (self.order * G * self.graph.S.nnz + (self.order + 1) * F * G * N)
 
     @classmethod
-    def example(cls, graph: Graph, rng: Any = None) -> Self:
-        return cls(graph, order=3, in_features=2, out_features=3, bias=True)
+    def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
+        """With and without a bias, and without a shift."""
+        yield cls(graph, order=3, in_features=2, out_features=3, bias=True)
+        yield cls(graph, order=2, in_features=2, out_features=3)
+        yield cls(graph, order=0, in_features=2, out_features=3)
 
 
 class TAGCN(Polynomial):
@@ -166,10 +169,11 @@ class TAGCN(Polynomial):
         return cls(_checked_graph(graph).with_shift("symmetric_adjacency"), *args, **kwargs)
 
     @classmethod
-    def example(cls, graph: Graph, rng: Any = None) -> Self:
+    def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
         """On the normalised |S| of an undirected graph; on |S| as it is where there is no such normalisation."""
         on = cls.on if graph.is_symmetric else cls
-        return on(Graph(abs(graph.S)), order=2, in_features=2, out_features=3, bias=True)
+        for bias in (True, False):
+            yield on(Graph(abs(graph.S)), order=2, in_features=2, out_features=3, bias=bias)
 
 
 class GCN(Filter):
@@ -185,7 +189,7 @@ class GCN(Filter):
     Adjoint: :math:`\partial L / \partial \theta_{fg} = \sum_{\text{batch}} \langle v_f, \hat S x_g \rangle`,
     :math:`\partial L / \partial x_g = \hat S^\top \sum_f \theta_{fg} v_f`. Tangent: :math:`\dot y_f = \sum_g
     \dot\theta_{fg} \hat S x_g + \theta_{fg} \hat S \dot x_g`. Edge-variant:
-    :math:`\Phi^{(1)}_{fg} = \theta_{fg} \hat S` with K = 1 and zeroth="none", eq. (evConv) to the letter.
+    :math:`\Phi^{(1)}_{fg} = \theta_{fg} \hat S` with K = 1 and zeroth="none", eq. (evConv, 9) to the letter.
 
     Shapes
     ------
@@ -249,7 +253,7 @@ class GCN(Filter):
 
     def matrix(self, params: Mapping[str, Any]) -> np.ndarray:
         params = self._checked_parameters(params)
-        return params["theta"][:, :, None, None] * self.graph.S.toarray()
+        return params["theta"][:, :, None, None] * self.graph.dense_shift(self.in_features * self.out_features)
 
     def to_edge_variant(self, params: Mapping[str, Any]) -> tuple[EdgeVariant, Parameters]:
         """Phi^(1) = theta_fg S, K = 1, zeroth="none"."""
@@ -269,11 +273,12 @@ class GCN(Filter):
         return checks.as_count("batch", batch) * (G * self.graph.S.nnz + F * G * N)
 
     @classmethod
-    def example(cls, graph: Graph, rng: Any = None) -> Self:
+    def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
         """On S with the self-loops that GCN's shift has, not made symmetric: there a forgotten transpose shows."""
         values = graph.shift_values().copy()
         values[graph.diagonal[values[graph.diagonal] == 0]] = 1
-        return cls(Graph(graph.to_csr(values)), in_features=2, out_features=3, bias=True)
+        for bias in (True, False):
+            yield cls(Graph(graph.to_csr(values)), in_features=2, out_features=3, bias=bias)
 
 
 # ---- what this family shares -----------------------------------------------------------------------------------------
@@ -283,7 +288,7 @@ def graph_frequencies(graph: Graph, given: Any = None) -> np.ndarray:
     A polynomial needs no eigenvectors: where S has no basis of them, its eigenvalues come by real, then imaginary part.
     """
     if given is not None:
-        frequencies = np.atleast_1d(np.asarray(given))
+        frequencies = np.atleast_1d(checks.as_array("frequencies", given))
         if frequencies.ndim != 1 or frequencies.dtype.kind not in "fiuc":
             raise ValueError(
                 f"frequencies has shape {frequencies.shape} and dtype {frequencies.dtype}; expected numbers in one row"
@@ -292,7 +297,7 @@ def graph_frequencies(graph: Graph, given: Any = None) -> np.ndarray:
     try:
         return fourier_basis(graph).eigenvalues
     except NotDiagonalizable:
-        return np.sort_complex(np.linalg.eigvals(graph.S.toarray()))
+        return np.sort_complex(np.linalg.eigvals(graph.dense_shift()))
 
 
 def _checked_graph(graph: Any) -> Graph:

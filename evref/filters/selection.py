@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -104,8 +104,9 @@ class SelectionGCNN(Polynomial):
 
     def matrix(self, params: Mapping[str, Any]) -> np.ndarray:
         """M_out p_fg(S) M_in, shape (F, G, N, N)."""
+        H = super().matrix(params)
         rows, columns = (np.isin(np.arange(self.graph.n_nodes), nodes) for nodes in (self.nodes_out, self.nodes_in))
-        return np.where(rows[:, None] & columns, super().matrix(params), 0)
+        return np.where(rows[:, None] & columns, H, 0)
 
     def to_edge_variant(  # type: ignore[override]  # a polynomial is one recursion, its selection a sum
         self, params: Mapping[str, Any]
@@ -166,14 +167,15 @@ class SelectionGCNN(Polynomial):
         )
 
     @classmethod
-    def example(cls, graph: Graph, rng: Any = None) -> Self:
-        """Keeps nodes of few neighbours: a rule, so that a renumbered graph gets the renumbered selection."""
+    def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
+        """Keeps nodes of few neighbours: a rule, so that a renumbered graph gets the renumbered selection. And all."""
         neighbours = np.diff(graph.indptr)  # itself among them
         nodes_in = np.flatnonzero(neighbours <= 4)
         nodes_out = np.flatnonzero(neighbours <= 3)
         if not nodes_out.size:
             nodes_in = nodes_out = np.arange(graph.n_nodes)
-        return cls(graph, 3, in_features=2, out_features=2, nodes_in=nodes_in, nodes_out=nodes_out, bias=True)
+        yield cls(graph, 3, in_features=2, out_features=2, nodes_in=nodes_in, nodes_out=nodes_out, bias=True)
+        yield cls(graph, 2, in_features=2, out_features=2)
 
 
 def _as_selection(name: str, value: Any, n_nodes: int) -> np.ndarray:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
 
 import numpy as np
 
 from .. import checks
-from ..contract import Parameters
+from ..contract import NotRepresentable, Parameters
 from ..graph import Graph
 from ..graph.fourier import fourier_basis
 from ..graph.nullspace import REPEATED, shift_invariant_basis
@@ -18,7 +18,8 @@ from .spectral import diagonalizable
 
 
 class ShiftInvariantEdgeVariant(Filter):
-    r"""Edge-variant filter bank whose matrices are diagonal in the graph Fourier basis, eqs. (evResp), (lamLin):
+    r"""Edge-variant filter bank whose matrices are diagonal in the graph Fourier basis, eqs. (evResp, 12) and
+    (lamLin, 14):
 
     .. math::
 
@@ -28,8 +29,9 @@ class ShiftInvariantEdgeVariant(Filter):
 
     where the d columns of :math:`B_{U,I}` span the transfer functions whose filter has the support of I + S
     (:func:`evref.graph.shift_invariant_basis`). The paper prints :math:`\Lambda^{(k)}` inside the product and
-    :math:`U^H` for :math:`U^{-1}`; see R6 and R7 of ``docs/readings.md``. On most connected graphs d = 2 and the
-    :math:`\Phi` are :math:`a I + b S` (R8).
+    :math:`U^H` for :math:`U^{-1}`; see R6 and R7 of ``docs/readings.md``. For a symmetric S
+    d is at least max(2, N - number of non-adjacent pairs); on most sparse graphs d = 2 and the :math:`\Phi` are
+    :math:`a I + b S` (R8).
 
     Every basis vector is a matrix on the support, with values :math:`P_{\cdot i}`. Hence :math:`\phi = P \mu`, and
     this *is* an :class:`EdgeVariant`: forward, adjoint and tangent are those of the recursion with
@@ -51,7 +53,7 @@ class ShiftInvariantEdgeVariant(Filter):
     in_features, out_features : int
         G and F.
     zeroth : {"none", "identity"}
-        Whether the sum starts at k = 1, as in eq. (evResp), or has the term x too.
+        Whether the sum starts at k = 1, as in eq. (evResp, 12), or has the term x too.
     bias : bool
     repeated : {"free", "tied"}
         What repeated eigenvalues mean (R9): a value per eigenvector, which makes the family depend on the choice of U
@@ -92,7 +94,7 @@ class ShiftInvariantEdgeVariant(Filter):
         self._recursion = EdgeVariant(graph, order, in_features, out_features, zeroth=self.zeroth)
         self.order = self._recursion.order
         fourier = fourier_basis(graph, eigenvectors)
-        self.eigenvectors = None if eigenvectors is None else np.array(eigenvectors)
+        self.eigenvectors = None if eigenvectors is None else np.array(checks.as_array("eigenvectors", eigenvectors))
         self.basis = shift_invariant_basis(graph, fourier, self.repeated)
         self._P = self.basis.support_values  # (nnz, d)
         if self.repeated == "free" and fourier.repeated:
@@ -125,9 +127,14 @@ class ShiftInvariantEdgeVariant(Filter):
         phi, dphi = ({"phi": self._phi(p["mu"])} for p in (params, dparams))
         return self._recursion._apply_jvp(phi, x, dphi, dx)
 
-    def response(self, params: Mapping[str, Any]) -> np.ndarray:
-        """sum_k prod_{kappa <= k} B mu^(kappa), eq. (evResp) as mended, (F, G, N) in the order of
-        `self.basis.fourier.eigenvalues`; complex where the basis is."""
+    def response(self, params: Mapping[str, Any], frequencies: Any = None) -> np.ndarray:
+        """sum_k prod_{kappa <= k} B mu^(kappa), eq. (evResp, 12) as mended, (F, G, N) in the order of
+        `self.basis.fourier.eigenvalues`; complex where the basis is. There is no h between the eigenvalues."""
+        if frequencies is not None:
+            raise NotRepresentable(
+                "the transfer function of a shift-invariant edge-variant filter is a row of B per eigenvector; it has "
+                "no value at other frequencies"
+            )
         mu = self._checked_parameters(params)["mu"]
         Lambda = mu @ self.basis.B.T  # (K, F, G, N)
         terms = np.cumprod(Lambda, axis=0)
@@ -137,8 +144,9 @@ class ShiftInvariantEdgeVariant(Filter):
         """sum_k Phi^(k) ... Phi^(1) with the Phi dense from U, B and mu, whatever falls outside the support."""
         mu = self._checked_parameters(params)["mu"]
         fourier, B = self.basis.fourier, self.basis.B
-        family = np.stack([((fourier.U * column) @ fourier.U_inverse).real for column in B.T])  # (d, N, N)
         N = self.graph.n_nodes
+        checks.require_room(f"the matrix of {type(self).__name__}", self.out_features, self.in_features, N, N)
+        family = np.stack([((fourier.U * column) @ fourier.U_inverse).real for column in B.T])  # (d, N, N)
         product = np.broadcast_to(np.eye(N), (self.out_features, self.in_features, N, N)).astype(mu.dtype)
         H = product.copy() if self.zeroth == "identity" else np.zeros_like(product)
         for k in range(self.order):
@@ -163,6 +171,13 @@ class ShiftInvariantEdgeVariant(Filter):
         return self._recursion.n_operations(batch)
 
     @classmethod
-    def example(cls, graph: Graph, rng: Any = None) -> ShiftInvariantEdgeVariant:
-        """On `graph`, or on (S + S^T)/2 where S has no well-conditioned eigenvectors."""
-        return cls(diagonalizable(graph), order=3, in_features=2, out_features=2, bias=True, repeated="tied")
+    def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
+        """On `graph`, or on (S + S^T)/2 where S has no well-conditioned eigenvectors; both `zeroth`, both `repeated`.
+
+        "free" where no eigenvalue is repeated: elsewhere the eigenvectors are a choice, and it warns.
+        """
+        graph = diagonalizable(graph)
+        repeated = "tied" if fourier_basis(graph).repeated else "free"
+        yield cls(graph, order=3, in_features=2, out_features=2, bias=True, repeated="tied")
+        yield cls(graph, order=2, in_features=2, out_features=2, zeroth="identity", repeated="tied")
+        yield cls(graph, order=2, in_features=2, out_features=2, repeated=repeated)

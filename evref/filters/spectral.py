@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
 
 import numpy as np
 
 from .. import checks
-from ..contract import Parameters
+from ..contract import NotRepresentable, Parameters
 from ..graph import Graph
 from ..graph.fourier import NotDiagonalizable, RepeatedEigenvaluesWarning, fourier_basis
 from .base import Filter
@@ -18,7 +18,7 @@ from .interpolation import interpolation_embedding
 
 
 class SpectralGCNN(Filter):
-    r"""Spectral filter bank, eq. (specGCNN), Bruna et al. 2014:
+    r"""Spectral filter bank, eq. (specGCNN, 11), Bruna et al. 2014:
 
     .. math:: y_f = \sum_{g=1}^{G} U \operatorname{diag}(B b_{fg}) U^{-1} x_g ,
 
@@ -98,6 +98,7 @@ class SpectralGCNN(Filter):
     ) -> None:
         super().__init__(graph, in_features, out_features, bias)
         self.n_basis = checks.as_count("n_basis", n_basis, minimum=1)
+        checks.require_room("the kernel B", graph.n_nodes, self.n_basis)
         self.fourier = fourier_basis(graph)
         if isinstance(kernel, str):
             self.kernel: Any = checks.as_choice("kernel", kernel, ("spline",))
@@ -171,14 +172,33 @@ class SpectralGCNN(Filter):
         dw = z @ dh.transpose(0, 2, 1) + dz @ h.transpose(0, 2, 1)
         return np.ascontiguousarray(dw.transpose(1, 2, 0)) @ U.T
 
-    def response(self, params: Mapping[str, Any]) -> np.ndarray:
-        """h_fg = B b_fg, shape (F, G, N), at the eigenvalues in the order of `self.fourier.eigenvalues`."""
-        return np.moveaxis(self._transfer(self._checked_parameters(params)["b"]), 0, -1).copy()
+    def response(self, params: Mapping[str, Any], frequencies: Any = None) -> np.ndarray:
+        """h_fg = B b_fg, (F, G, N) at the eigenvalues in the order of `self.fourier.eigenvalues`, or at `frequencies`.
+
+        The spline is defined between the smallest and the largest eigenvalue (of complex ones the real part counts).
+
+        Raises
+        ------
+        NotRepresentable
+            `frequencies` are given and the kernel is an array, whose rows belong to the eigenvalues.
+        ValueError
+            Frequencies that are complex or outside the interval of the spline.
+        """
+        b = self._checked_parameters(params)["b"]
+        if frequencies is None:
+            return np.moveaxis(self._transfer(b), 0, -1).copy()
+        if not isinstance(self.kernel, str):
+            raise NotRepresentable("kernel is an array: the transfer function has no value between the eigenvalues")
+        B = spline_kernel(self.fourier.eigenvalues.real, self.n_basis, at=frequencies)
+        return np.moveaxis(np.tensordot(B.astype(b.dtype), b, axes=1), 0, -1).copy()
 
     def matrix(self, params: Mapping[str, Any]) -> np.ndarray:
         """H_fg = sum_m b_m U diag(B[:, m]) U^-1 with U as it is, complex where it must be."""
         b = self._checked_parameters(params)["b"]
-        U, V = self.fourier.U, self.fourier.U_inverse
+        U, V, N = self.fourier.U, self.fourier.U_inverse, self.graph.n_nodes
+        checks.require_room(
+            f"the matrix of {type(self).__name__}", self.n_basis + self.out_features * self.in_features, N, N
+        )
         family = np.stack([((U * self.B[:, m]) @ V).real for m in range(self.n_basis)])  # (b, N, N)
         return np.einsum("mfg,mij->fgij", b, family.astype(b.dtype))
 
@@ -201,13 +221,18 @@ class SpectralGCNN(Filter):
         return checks.as_count("batch", batch) * ((F + G) * N * N + F * G * N)
 
     @classmethod
-    def example(cls, graph: Graph, rng: Any = None) -> SpectralGCNN:
-        """On `graph`, or on (S + S^T)/2 where S has no well-conditioned eigenvectors."""
-        return cls(diagonalizable(graph), n_basis=5, in_features=2, out_features=3, bias=True)
+    def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
+        """Splines, and a kernel of one's own; on `graph`, or on (S + S^T)/2 where S has no well-conditioned basis."""
+        graph = diagonalizable(graph)
+        splines = cls(graph, n_basis=5, in_features=2, out_features=3, bias=True)
+        yield splines
+        yield cls(graph, n_basis=3, in_features=2, out_features=3, kernel=splines.B[:, ::2])
 
 
-def spline_kernel(frequencies: Any, n_basis: int) -> np.ndarray:
+def spline_kernel(frequencies: Any, n_basis: int, at: Any = None) -> np.ndarray:
     """B (N, b): b clamped B-splines of degree min(3, b - 1) on [min, max] of the frequencies, one row for each.
+
+    With `at` the rows belong to these numbers, which must lie in that interval.
 
     >>> spline_kernel([3.0, 1.0, 2.0], 2)  # b = 2: a straight line from end to end
     array([[0. , 1. ],
@@ -221,6 +246,10 @@ def spline_kernel(frequencies: Any, n_basis: int) -> np.ndarray:
     low, high = float(lam.min()), float(lam.max())
     if high - low <= 1e-13 * max(abs(low), abs(high)):
         low, high = low - 0.5, high + 0.5
+    if at is not None:
+        lam = checks.as_floating("at", at).astype(np.float64)
+        if lam.ndim != 1 or (lam.size and not low <= lam.min() <= lam.max() <= high):
+            raise ValueError(f"at has shape {lam.shape}; expected one row of numbers in [{low:.6g}, {high:.6g}]")
     degree = min(3, b - 1)
     knots = np.concatenate([[low] * degree, np.linspace(low, high, b - degree + 1), [high] * degree])
     return np.asarray(BSpline.design_matrix(np.clip(lam, low, high), knots, degree).toarray())

@@ -93,14 +93,6 @@ def from_pairs(
     return sparse.csr_array(half + sparse.triu(half, k=1).T)
 
 
-def as_rectangular(name: str, value: Any) -> np.ndarray:
-    """`value` as an array of whatever dtype; a ragged one is a ValueError."""
-    try:
-        return np.asarray(value)
-    except ValueError as error:  # ragged nesting
-        raise ValueError(f"{name} is not a rectangular array: {error}") from None
-
-
 def as_n_nodes(name: str, value: Any) -> int:
     """A number of nodes: at least 1 and small enough for int32 node numbers."""
     count = checks.as_count(name, value, minimum=1)
@@ -111,7 +103,7 @@ def as_n_nodes(name: str, value: Any) -> int:
 
 def as_nodes(name: str, value: Any, n_nodes: int) -> np.ndarray:
     """A one-dimensional int64 array of node numbers in 0..n_nodes-1."""
-    nodes = as_rectangular(name, value)
+    nodes = checks.as_array(name, value)
     if nodes.ndim != 1:
         raise ValueError(f"{name} has shape {nodes.shape}; expected one dimension of node numbers")
     return _indices(name, nodes, n_nodes)
@@ -128,7 +120,7 @@ def is_symmetric(W: sparse.csr_array) -> bool:
 # ---- the pieces ------------------------------------------------------------------------------------------------------
 def _values(name: str, value: Any) -> np.ndarray:
     """Weights as float32 or float64 in native byte order; complex is never a weight, not even for a complex step."""
-    array = as_rectangular(name, value)
+    array = checks.as_array(name, value)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype.kind == "c":
@@ -146,7 +138,7 @@ def _square(name: str, shape: tuple[int, ...]) -> int:
 
 def _indices(name: str, value: Any, bound: int) -> np.ndarray:
     """`value` as int64 with every entry in 0..bound-1."""
-    indices = np.asarray(value)
+    indices = checks.as_array(name, value)
     if indices.size == 0:
         return np.zeros(indices.shape, dtype=np.int64)
     if indices.dtype.kind not in "iu":

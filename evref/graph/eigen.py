@@ -13,7 +13,7 @@ import numpy as np
 from .. import checks
 from .support import Graph
 
-MAX_CONDITION = 1e6  # a 2 x 2 Jordan block hit by rounding shows 1e7 or more; 1e6 leaves ten digits to a result
+MAX_CONDITION = 1e6  # leaves ten digits to a result; docs/spectral.md says which Jordan blocks it finds
 
 Basis = tuple[np.ndarray, np.ndarray, np.ndarray, float, str, np.ndarray]
 
@@ -29,7 +29,7 @@ def full(graph: Graph, max_condition: float) -> Basis:
         eigenvalues, U = np.linalg.eigh(S)
         U = U * _phases(U)
         return eigenvalues, U, U.T, 1.0, "orthonormal", np.arange(len(S))
-    eigenvalues, U = np.linalg.eig(S)  # conjugates side by side, the positive imaginary part first
+    eigenvalues, U = _real_where_exact(*np.linalg.eig(S))  # conjugates side by side, the positive imaginary part first
     return _finished(eigenvalues, U, _neighbours(eigenvalues), max_condition)
 
 
@@ -61,7 +61,7 @@ def partial(graph: Graph, k: int, low: bool, max_condition: float) -> Basis:
 def given(graph: Graph, eigenvectors: Any, max_condition: float) -> Basis:
     """The caller's eigenvectors, once they are known to be such."""
     S = dense(graph)
-    U = np.array(eigenvectors)
+    U = checks.as_array("eigenvectors", eigenvectors)
     if U.dtype.kind != "c":
         U = checks.as_floating("eigenvectors", U).astype(np.float64)
     if U.shape != S.shape:
@@ -96,7 +96,14 @@ def given(graph: Graph, eigenvectors: Any, max_condition: float) -> Basis:
 
 # ---- the pieces ------------------------------------------------------------------------------------------------------
 def dense(graph: Graph) -> np.ndarray:
-    return graph.S.toarray().astype(np.float64)
+    return graph.dense_shift().astype(np.float64)
+
+
+def _real_where_exact(eigenvalues: np.ndarray, U: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both as real arrays if no imaginary part is other than 0: since NumPy 2.5 `eig` returns complex ones always."""
+    if eigenvalues.imag.any() or U.imag.any():
+        return eigenvalues, U
+    return np.ascontiguousarray(eigenvalues.real), np.ascontiguousarray(U.real)
 
 
 def _phases(U: np.ndarray) -> np.ndarray:

@@ -79,7 +79,7 @@ class Fourier:
         ValueError
             The result has an imaginary part beyond rounding: x̂ was not the transform of a real signal.
         """
-        x_hat = np.asarray(x_hat)
+        x_hat = checks.as_array("x_hat", x_hat)
         if x_hat.dtype.kind != "c":
             x_hat = checks.as_floating("x_hat", x_hat)
         x_hat = self._signal("x_hat", x_hat, self.eigenvalues.size)
@@ -87,7 +87,7 @@ class Fourier:
         return self._real("the inverse transform", x, float(np.abs(x_hat).max(initial=0)))
 
     def filter(self, h: np.ndarray | Callable[[np.ndarray], Any], x: Any) -> np.ndarray:
-        """y = U h(Λ) U⁻¹ x, eq. (filtVx), for a transfer function given as values (k,) or as a function of λ.
+        """y = U h(Λ) U⁻¹ x, eq. (filtVx, 1), for a transfer function given as values (k,) or as a function of λ.
 
         >>> from evref.graph import generators
         >>> graph = generators.path(3)
@@ -104,7 +104,7 @@ class Fourier:
 
     def values(self, h: Any) -> np.ndarray:
         """A transfer function at the eigenvalues, shape (k,), checked."""
-        values = np.asarray(h(self.eigenvalues) if callable(h) else h)
+        values = checks.as_array("h", h(self.eigenvalues) if callable(h) else h)
         if values.ndim == 0:
             values = np.full(self.eigenvalues.shape, values)
         if values.shape != self.eigenvalues.shape:

@@ -1,8 +1,9 @@
-"""Which filters keep both the eigenvectors of S and the support of I + S: the null space behind eq. (lamLin).
+"""Which filters keep both the eigenvectors of S and the support of I + S: the null space behind eq. (lamLin, 14).
 
 Φ = U diag(λ) V with V = U⁻¹ has vec(Φ) = (Vᵀ ∗ U) λ, ∗ the column-wise Khatri-Rao product. Φ has the support of I + S
 if λ lies in the null space of the rows of Vᵀ ∗ U that belong to the zero entries of I + S. This file finds a basis of
-that null space and shows how clear-cut its dimension is.
+that null space and shows how clear-cut its dimension is. For a symmetric S and real eigenvectors that dimension is at
+least max(2, N - number of non-adjacent pairs), and on most sparse graphs it is 2: docs/spectral.md says what is proved.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def shift_invariant_basis(
     rtol: float | None = None,
     method: str = "auto",
 ) -> ShiftInvariantBasis:
-    """Basis B of the null space of C_I (Vᵀ ∗ U), eq. (lamLin) as mended.
+    """Basis B of the null space of C_I (Vᵀ ∗ U), eq. (lamLin, 14) as mended.
 
     Parameters
     ----------

@@ -102,7 +102,7 @@ def spectral_proxies(graph: Graph, k: int = 2, count: int | None = None, details
     if count > N:
         raise ValueError(f"count is {count}; expected at most {N}, the number of nodes")
     details = checks.as_flag("details", details)
-    S = graph.S.toarray().astype(np.float64)
+    S = graph.dense_shift().astype(np.float64)
     size = float(np.linalg.norm(S, 2))
     power = np.linalg.matrix_power(S / size if size > 0 else S, k)  # of norm at most 1: no power overflows
     scale = float(np.linalg.norm(power, 2))
@@ -148,7 +148,7 @@ def by_experimental_design(graph: Graph, threshold: float = 0.1) -> np.ndarray:
     """
     _as_graph(graph)
     threshold = checks.as_number("threshold", threshold, 0, 1, open_low=True)
-    U, sigma, _ = np.linalg.svd(graph.S.toarray().astype(np.float64))
+    U, sigma, _ = np.linalg.svd(graph.dense_shift().astype(np.float64))
     strong = sigma >= (threshold - TIE) * sigma[0]  # the line does not cut through equal singular values
     score = (U[:, strong] ** 2).sum(axis=1)
     falling = np.argsort(-score, kind="stable")
@@ -165,6 +165,23 @@ SELECTIONS: dict[str, Callable[..., Any]] = {
 
 
 # ---- who copies whom -------------------------------------------------------------------------------------------------
+def as_mapping(name: str, mapping: Any, n_nodes: int, n_privileged: int) -> np.ndarray:
+    """C_B, (N, |B|) of zeros and ones, as a read-only array of uint8; dense or sparse."""
+    array = checks.as_floating(name, mapping.toarray() if hasattr(mapping, "toarray") else mapping)
+    if array.shape != (n_nodes, n_privileged):
+        raise ValueError(
+            f"{name} has shape {array.shape}; expected ({n_nodes}, {n_privileged}): a row for each node, a column for "
+            "each privileged node"
+        )
+    wrong = np.argwhere((array != 0) & (array != 1))
+    if wrong.size:
+        index = tuple(int(i) for i in wrong[0])
+        raise ValueError(f"{name} has {array[index]} at index {index}; expected zeros and ones")
+    binary = array.astype(np.uint8)
+    binary.setflags(write=False)
+    return binary
+
+
 def nearest_privileged(graph: Graph, nodes: Any) -> np.ndarray:
     """The map C_B of a node-variant filter: whose coefficients each node uses.
 
@@ -285,7 +302,7 @@ def edge_list(graph: Graph, positions: Any) -> np.ndarray:
 
 def as_positions(name: str, edges: Any, graph: Graph) -> np.ndarray:
     """Edges as rising positions on the support of I + S: given so (one dimension), or as (source, target) pairs."""
-    given = convert.as_rectangular(name, edges)
+    given = checks.as_array(name, edges)
     if given.ndim == 2 and given.shape[1] == 2:
         source, target = (convert.as_nodes(f"{name}[:, {c}]", given[:, c], graph.n_nodes) for c in (0, 1))
         keys = np.repeat(np.arange(graph.n_nodes), np.diff(graph.indptr)) * graph.n_nodes + graph.indices

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -11,11 +12,12 @@ from scipy import sparse
 
 from .. import checks
 from . import convert, shifts
+from .pattern import Pattern
 
 DIRECTIONS = ("source-target", "target-source")
 
 
-class Graph:
+class Graph(Pattern):
     """A weighted graph, immutable.
 
     S[i, j] weighs the edge j → i, so that (S x)_i gathers at node i what its in-neighbours j hold. The parameters of
@@ -66,14 +68,9 @@ class Graph:
     array([0., 2., 0.])
     """
 
-    n_nodes: int
     S: sparse.csr_array
-    indptr: np.ndarray
-    indices: np.ndarray
     diagonal: np.ndarray
-    column_indptr: np.ndarray
-    row_indices: np.ndarray
-    transpose: np.ndarray
+    _entries = "one per entry of I + S"
 
     def __init__(self, S: Any) -> None:
         S = convert.canonical("S", S)
@@ -81,21 +78,12 @@ class Graph:
         ones = np.ones(max(n_nodes, S.nnz), dtype=np.int8)
         identity = sparse.csr_array((ones[:n_nodes], np.arange(n_nodes), np.arange(n_nodes + 1)), shape=S.shape)
         support = identity + sparse.csr_array((ones[: S.nnz], S.indices, S.indptr), shape=S.shape)
+        super().__init__(support.indptr, support.indices)
         rows = np.repeat(np.arange(n_nodes), np.diff(support.indptr))
-        position: np.ndarray = np.arange(support.nnz, dtype=np.int32 if support.nnz < 2**31 else np.int64)
-        by_columns = sparse.csr_array((position, support.indices, support.indptr), shape=S.shape).tocsc()
-
-        arrays = {
-            "indptr": support.indptr.astype(np.int64),
-            "indices": support.indices.astype(np.int32),
-            "diagonal": np.flatnonzero(support.indices == rows).astype(np.int64),
-            "column_indptr": by_columns.indptr.astype(np.int64),
-            "row_indices": by_columns.indices.astype(np.int32),
-            "transpose": by_columns.data,
-        }
-        for array in (S.data, S.indices, S.indptr, *arrays.values()):
+        diagonal = np.flatnonzero(support.indices == rows).astype(np.int64)
+        for array in (S.data, S.indices, S.indptr, diagonal):
             array.setflags(write=False)
-        self.__dict__.update(n_nodes=n_nodes, S=S, **arrays)
+        self.__dict__.update(S=S, diagonal=diagonal)
 
     # ---- other ways in -----------------------------------------------------------------------------------------------
     @classmethod
@@ -179,7 +167,7 @@ class Graph:
         array([[0., 0.],
                [1., 0.]])
         """
-        pairs = convert.as_rectangular("edge_index", edge_index)
+        pairs = checks.as_array("edge_index", edge_index)
         if pairs.ndim != 2 or pairs.shape[0] != 2:
             hint = "; is it transposed?" if pairs.ndim == 2 and pairs.shape[1] == 2 else ""
             raise ValueError(f"edge_index has shape {pairs.shape}; expected (2, edges){hint}")
@@ -187,11 +175,6 @@ class Graph:
         return cls(convert.from_pairs(n_nodes, pairs[0], pairs[1], edge_weight, names=names))
 
     # ---- what it is --------------------------------------------------------------------------------------------------
-    @property
-    def nnz(self) -> int:
-        """Entries of the support of I + S: M + N."""
-        return self.indices.size
-
     @property
     def n_edges(self) -> int:
         """M, the edges between different nodes as ordered pairs: an undirected edge counts twice."""
@@ -220,16 +203,6 @@ class Graph:
         """Sixteen hex digits that name the entries of S; with `fingerprint` they name the graph."""
         return hashlib.sha256(self.S.data.astype("<f8", copy=False).tobytes()).hexdigest()[:16]
 
-    @property
-    def _layout(self) -> np.ndarray | None:
-        """Nodes in the order in which the compiled kernels keep their signals; None: by their numbers."""
-        return self.__dict__.get("_order")
-
-    @cached_property
-    def _derived(self) -> dict[Any, Any]:
-        """What the compiled kernels derive from the graph when first asked: S and its transpose, shares of nodes."""
-        return {}
-
     def __repr__(self) -> str:
         loops = f", {self.n_self_loops} self-loops" if self.n_self_loops else ""
         kind = "undirected" if self.is_symmetric else "directed"
@@ -245,9 +218,6 @@ class Graph:
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"a Graph is immutable: {name} cannot be set")
 
     def __reduce__(self) -> tuple:
         return _rebuilt, (type(self), self.S, self._layout)  # through the front door: unpickled arrays are writable
@@ -331,15 +301,33 @@ class Graph:
         [0, 0, 1, 0, 1, 2]
         """
         hops = checks.as_count("hops", hops)
+        for k, lists in enumerate(self.growing()):  # noqa: B007  (the last one is what is asked for)
+            if k == hops:
+                break
+        return lists
+
+    def growing(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """`within(k)` for k = 0, 1, ... as long as they grow: all others are equal to the last."""
         step = self.to_csr(np.ones(self.nnz)).astype(bool)  # bools add as "or": path counts cannot overflow
         nodes = np.arange(self.n_nodes)
         reached = sparse.csr_array((np.ones(self.n_nodes, dtype=bool), nodes, np.arange(self.n_nodes + 1)), step.shape)
-        for _ in range(hops):
+        before = 0
+        while reached.nnz > before:
+            reached.sort_indices()
+            yield reached.indptr.astype(np.int64), reached.indices.astype(np.int32)
+            # A hub of a sparse graph makes neighbourhoods dense at once: know the size of the product before making it.
+            most = min(int(np.diff(reached.indptr)[step.indices].sum(dtype=np.int64)), self.n_nodes**2)
+            checks.require_room(f"a list of neighbours on {self.n_nodes} nodes", most)
             before, reached = reached.nnz, step @ reached
-            if reached.nnz == before:  # nothing new at this distance, so nothing beyond it
-                break
-        reached.sort_indices()
-        return reached.indptr.astype(np.int64), reached.indices.astype(np.int32)
+
+    def dense_shift(self, features: int = 1) -> np.ndarray:
+        """S as a dense array (N, N), for who is about to make `features` such arrays; ValueError if they are too large.
+
+        See :func:`evref.checks.require_room` for the limit.
+        """
+        N = self.n_nodes
+        checks.require_room(f"a matrix on {N} nodes", *((features, N, N) if features > 1 else (N, N)))
+        return self.S.toarray()
 
     def shift_values(self) -> np.ndarray:
         """S on the support of I + S, shape (nnz,): zero on the diagonal entries that S lacks."""
@@ -349,17 +337,16 @@ class Graph:
         values[stored] = self.S.data
         return values
 
-    def to_csr(self, values: Any) -> sparse.csr_array:
-        """The matrix with `values` (nnz,) on the support of I + S, zeros kept as entries.
+    @cached_property
+    def edge_pattern(self) -> Pattern:
+        """The edges between different nodes alone: the support of I + S without its diagonal, M entries in CSR order.
 
-        Its index arrays may be this graph's own, which are read-only: copy it before changing its structure.
+        >>> Graph([[1, 0], [1, 0]]).edge_pattern.indices.tolist()  # a self-loop at 0, and 0 → 1
+        [0]
         """
-        values = checks.as_floating("values", values)
-        if values.shape != (self.nnz,):
-            raise ValueError(f"values has shape {values.shape}; expected ({self.nnz},), one per entry of I + S")
-        matrix = sparse.csr_array((values, self.indices, self.indptr), shape=self.S.shape)
-        matrix.has_canonical_format = True  # known; SciPy would otherwise walk the indices to find out
-        return matrix
+        between = np.ones(self.nnz, dtype=bool)
+        between[self.diagonal] = False
+        return Pattern(self.indptr - np.arange(self.n_nodes + 1), self.indices[between], self._layout)
 
 
 def _rebuilt(kind: type[Graph], S: Any, order: np.ndarray | None) -> Graph:

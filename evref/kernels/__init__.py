@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
@@ -102,7 +101,12 @@ def current(family: str = "") -> ModuleType:
     return _module(family + BACKENDS[name])
 
 
+_loaded: dict[str, ModuleType] = {}  # not sys.modules: while one thread imports, others would find half a module there
+
+
 def _module(name: str) -> ModuleType:
     """import_module, but a module that is there already costs a look into a dict: this runs in every pass."""
-    full = f"{__name__}.{name}"
-    return sys.modules.get(full) or import_module(full)
+    module = _loaded.get(name)
+    if module is None:
+        module = _loaded[name] = import_module(f"{__name__}.{name}")
+    return module

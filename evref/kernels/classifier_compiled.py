@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..graph.support import Graph
+from ..graph.pattern import Pattern
 from . import classifier_loops, compiled, learning_compiled, loops, threads
 from .classifier_reference import Five, Updated, composed, updated
 from .layout import ALIGNMENT, aligned_empty, tile_width, workspace, workspaces
@@ -21,7 +21,7 @@ from .walk import walk_of
 Array = np.ndarray
 
 
-def loss_and_gradients(graph: Graph, params: Five, x: Array, label: Array) -> tuple[float, Five]:
+def loss_and_gradients(graph: Pattern, params: Five, x: Array, label: Array) -> tuple[float, Five]:
     """See :func:`evref.kernels.classifier_reference.loss_and_gradients`."""
     plan = _plan(graph, params, x)
     if plan is None:
@@ -38,7 +38,7 @@ def loss_and_gradients(graph: Graph, params: Five, x: Array, label: Array) -> tu
 
 
 def adam_step(
-    graph: Graph, params: Five, ms: Five, vs: Five, x: Array, label: Array,
+    graph: Pattern, params: Five, ms: Five, vs: Five, x: Array, label: Array,
     rate: float, beta1: float, beta2: float, epsilon: float, decay: float, step: int,
 ) -> tuple[float, Updated]:  # fmt: skip
     """See :func:`evref.kernels.classifier_reference.adam_step`."""
@@ -94,7 +94,7 @@ class Plan(NamedTuple):
         ])  # fmt: skip
 
     def call(
-        self, graph: Graph, params: Any, x: Array, label: Array, grads: Any, adam: Any, moments: Any, news: Any
+        self, graph: Pattern, params: Any, x: Array, label: Array, grads: Any, adam: Any, moments: Any, news: Any
     ) -> float:
         if label.shape != x.shape[:1]:  # the loops would read beyond its end
             raise ValueError(f"label has shape {label.shape}; expected {x.shape[:1]}, one for each signal")
@@ -107,7 +107,7 @@ class Plan(NamedTuple):
         return self.work[-1].item(0)
 
 
-def _plan(graph: Graph, params: Five, x: Array) -> Plan | None:
+def _plan(graph: Pattern, params: Five, x: Array) -> Plan | None:
     """How to go about it; None if layer by layer is better."""
     phi, phi0, bias, weight, offset = params
     key = (
@@ -117,7 +117,7 @@ def _plan(graph: Graph, params: Five, x: Array) -> Plan | None:
     return workspaces(key, lambda: (_new_plan(graph, params, x),))[0]
 
 
-def _new_plan(graph: Graph, params: Five, x: Array) -> Plan | None:
+def _new_plan(graph: Pattern, params: Five, x: Array) -> Plan | None:
     phi, phi0, _, weight, _ = params
     K, F, G, nnz = phi.shape
     B, _, N = x.shape

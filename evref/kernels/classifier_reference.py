@@ -1,6 +1,6 @@
 r"""The network that the paper trains, as one function of its parameters: the loss on a batch and all its gradients.
 
-An edge-variant layer, ReLU, a dense readout, softmax cross-entropy, with H_fg from eq. (evConv):
+An edge-variant layer, ReLU, a dense readout, softmax cross-entropy, with H_fg from eq. (evConv, 9):
 
     h_f = relu(sum_g H_fg x_g + bias_f),    z_c = sum_f <weight_cf, h_f> + offset_c,
     loss = mean over the batch of -log softmax(z)_label.
@@ -22,7 +22,7 @@ from types import ModuleType
 
 import numpy as np
 
-from ..graph.support import Graph
+from ..graph.pattern import Pattern
 from . import learning_reference, reference
 
 Array = np.ndarray
@@ -32,13 +32,13 @@ Five = tuple[
 Updated = tuple[tuple[Array, Array, Array] | None, ...]  # new (param, m, v) for each
 
 
-def loss_and_gradients(graph: Graph, params: Five, x: Array, label: Array) -> tuple[float, Five]:
+def loss_and_gradients(graph: Pattern, params: Five, x: Array, label: Array) -> tuple[float, Five]:
     """The loss and the gradients of the five, None where there is no such parameter."""
     return composed(reference, learning_reference, graph, params, x, label)
 
 
 def adam_step(
-    graph: Graph, params: Five, ms: Five, vs: Five, x: Array, label: Array,
+    graph: Pattern, params: Five, ms: Five, vs: Five, x: Array, label: Array,
     rate: float, beta1: float, beta2: float, epsilon: float, decay: float, step: int,
 ) -> tuple[float, Updated]:  # fmt: skip
     """The loss before a step of Adam (:func:`evref.kernels.learning_reference.adam_update`), and what is after it.
@@ -50,7 +50,7 @@ def adam_step(
 
 
 def composed(
-    filters: ModuleType, learning: ModuleType, graph: Graph, params: Five, x: Array, label: Array
+    filters: ModuleType, learning: ModuleType, graph: Pattern, params: Five, x: Array, label: Array
 ) -> tuple[float, Five]:
     """One after another, with the kernels of these modules for filters and for what is around them."""
     phi, phi0, bias, weight, offset = params

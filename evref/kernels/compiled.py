@@ -17,7 +17,7 @@ import numpy as np
 from numba import types  # noqa: F401  (a broken numba must fail at this import, not in the middle of a computation)
 
 from .. import checks
-from ..graph.support import Graph
+from ..graph.pattern import Pattern
 from . import loops, packing, threads
 from .layout import aligned_empty, empty_tiles, tile_width, workspace
 from .together import SHARES
@@ -47,7 +47,7 @@ class Saved(NamedTuple):
     batch: int
 
 
-def ev_forward(graph: Graph, phi: Array, phi0: Array | None, x: Array) -> tuple[Array, Saved]:
+def ev_forward(graph: Pattern, phi: Array, phi0: Array | None, x: Array) -> tuple[Array, Saved]:
     """See :func:`evref.kernels.reference.ev_forward`."""
     phi, phi0, kernels = _prepare(phi, phi0, x)
     K, F, G, nnz = phi.shape
@@ -80,7 +80,7 @@ def ev_forward(graph: Graph, phi: Array, phi0: Array | None, x: Array) -> tuple[
 
 
 def ev_backward(
-    graph: Graph, phi: Array, phi0: Array | None, saved: Saved, grad_y: Array, input_gradient: bool = True
+    graph: Pattern, phi: Array, phi0: Array | None, saved: Saved, grad_y: Array, input_gradient: bool = True
 ) -> tuple[Array, Array | None, Array | None]:
     """See :func:`evref.kernels.reference.ev_backward`."""
     has0 = phi0 is not None
@@ -137,7 +137,7 @@ def ev_backward(
 
 
 def ev_jvp(
-    graph: Graph, phi: Array, phi0: Array | None, x: Array, dphi: Array, dphi0: Array | None, dx: Array
+    graph: Pattern, phi: Array, phi0: Array | None, x: Array, dphi: Array, dphi0: Array | None, dx: Array
 ) -> Array:
     """See :func:`evref.kernels.reference.ev_jvp`."""
     phi, phi0, kernels = _prepare(phi, phi0, x)

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable
 from functools import cache
 from math import prod
-from sys import getrefcount
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,55 +33,93 @@ def tile_width(batch: int, dtype: np.dtype) -> int:
 
 
 POOLED_BYTES = 2**28  # of one block; larger arrays come from the system each time
-POOL_BYTES = 2**29  # of all blocks of a thread
-SAME_SIZE = 16  # blocks of one size: the search for a free one stays short however many outputs somebody holds
+POOL_BYTES = 2**29  # of all blocks of one thread's pool, free or in use
+
+
+class Block(NamedTuple):
+    """Memory, and where it begins: to ask an array for its address takes as long as to make a small one."""
+
+    memory: np.ndarray  # (bytes,) of uint8
+    address: int
+
+
+class Lease:
+    """Owns a block of memory for as long as an array lives in it, then gives it back to the pool.
+
+    `np.asarray(lease)` is an array in the block, and the lease is its `base`. Every view of that array, and everything
+    else that NumPy lets share its memory, keeps the base alive. So the end of the lease is the end of the last user:
+    nothing has to be counted.
+    """
+
+    __slots__ = ("__array_interface__", "block", "free")
+
+    def __init__(self, block: Block, free: SimpleQueue[Block], shape: tuple[int, ...], dtype: np.dtype) -> None:
+        self.block = block
+        self.free = free
+        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": dtype.str, "data": (block.address, False)}
+
+    def __del__(self) -> None:
+        self.free.put(self.block)  # SimpleQueue.put may be called from a finaliser, in any thread
 
 
 class Pool(threading.local):
-    """Blocks of memory that come back when no array lives in them any more.
+    """Blocks of memory that are used again.
 
     Fresh memory costs the system about as long to provide as the kernels need to fill it, and a step of training asks
-    for the same sizes each time. A block is free when nothing but the pool refers to it: NumPy arrays refer to the
-    block they live in, so an output or a tape that somebody still holds is never handed out again. Each thread has its
-    own pool.
+    for the same sizes each time: medium graphs are 1.4 times as fast with used blocks, huge ones 1.2 to 1.9 times. Each
+    thread has a pool of its own; a block goes back to the pool it came from, whichever thread drops it.
     """
 
     def __init__(self) -> None:
-        self.blocks: dict[int, list[tuple[np.ndarray, int]]] = {}  # size: blocks and where their cache lines begin
-        self.n_bytes = 0
+        self.free: dict[int, SimpleQueue[Block]] = {}  # by number of bytes: blocks that nobody uses
+        self.n_bytes = 0  # of all blocks of the pool, those in use among them
 
-    def take(self, n_bytes: int) -> tuple[np.ndarray, int]:
-        same_size = self.blocks.get(n_bytes, ())
-        for block, start in same_size:
-            if getrefcount(block) == _UNUSED:
-                return block, start
-        block, start = _fresh(n_bytes)
-        if n_bytes <= POOLED_BYTES and len(same_size) < SAME_SIZE:
-            if self.n_bytes + n_bytes > POOL_BYTES:
-                self.blocks, self.n_bytes = {}, 0
-            self.blocks.setdefault(n_bytes, []).append((block, start))
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        n_bytes = prod(shape) * dtype.itemsize
+        free = self.free.get(n_bytes)
+        if free is None or free.empty():
+            if n_bytes > POOLED_BYTES or not self._make_place(n_bytes):
+                return np.ndarray(shape, dtype, _fresh(n_bytes).memory)
+            free = self.free.setdefault(n_bytes, SimpleQueue())
+            block = _fresh(n_bytes)
             self.n_bytes += n_bytes
-        return block, start
+        else:
+            block = free.get_nowait()  # nobody else takes from this queue
+        return np.asarray(Lease(block, free, shape, dtype))
+
+    def _make_place(self, n_bytes: int) -> bool:
+        """Whether the pool may grow by `n_bytes`, if necessary after it has let go of all its free blocks."""
+        if self.n_bytes + n_bytes > POOL_BYTES:
+            self.release()
+        return self.n_bytes + n_bytes <= POOL_BYTES
+
+    def release(self) -> None:
+        """Give the free blocks back to the system. Blocks in use stay, and come back here later."""
+        for n_bytes, free in self.free.items():
+            while not free.empty():
+                free.get_nowait()
+                self.n_bytes -= n_bytes
 
 
-_UNUSED = 3  # references: the pool's, the loop's, getrefcount's own
 _pool = Pool()
 
 
-def _fresh(n_bytes: int) -> tuple[np.ndarray, int]:
-    block = np.empty(n_bytes + ALIGNMENT, np.uint8)
-    return block, -block.__array_interface__["data"][0] % ALIGNMENT
+def _fresh(n_bytes: int) -> Block:
+    """New memory that begins on a cache line."""
+    memory = np.empty(n_bytes + ALIGNMENT, np.uint8)
+    address = memory.__array_interface__["data"][0]
+    start = -address % ALIGNMENT
+    return Block(memory[start : start + n_bytes], address + start)
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """np.empty whose first byte sits on a cache line, in memory that was used before if there is any."""
-    block, start = _pool.take(prod(shape) * dtype.itemsize)
-    return np.ndarray(shape, dtype, block, start)
+    return _pool.empty(shape, dtype)
 
 
 class _Workspaces(threading.local):
     def __init__(self) -> None:
-        self.blocks: dict[str, tuple[np.ndarray, int]] = {}  # with where their cache lines begin
+        self.blocks: dict[str, np.ndarray] = {}
         self.arrays: dict[tuple, Any] = {}  # in the blocks, by what was asked for: a look instead of a new array
 
 
@@ -102,14 +140,14 @@ def workspace(name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 def _new_workspace(name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     n_bytes = prod(shape) * dtype.itemsize
     if n_bytes > POOLED_BYTES:
-        return np.ndarray(shape, dtype, *_fresh(n_bytes))
+        return np.ndarray(shape, dtype, _fresh(n_bytes).memory)
     blocks, arrays = _workspaces.blocks, _workspaces.arrays
-    too_small = name not in blocks or blocks[name][0].size < n_bytes + ALIGNMENT
+    too_small = name not in blocks or blocks[name].size < n_bytes
     if too_small:
-        blocks[name] = _fresh(n_bytes)
+        blocks[name] = _fresh(n_bytes).memory
     if too_small or len(arrays) >= MANY:
         arrays.clear()  # among them those in the block that went
-    arrays[name, shape, dtype] = np.ndarray(shape, dtype, *blocks[name])
+    arrays[name, shape, dtype] = np.ndarray(shape, dtype, blocks[name])
     return arrays[name, shape, dtype]
 
 
@@ -123,8 +161,8 @@ def workspaces(key: tuple, make: Callable[[], tuple]) -> tuple:
 
 
 def release() -> None:
-    """Give back what this thread keeps for the next call; what somebody holds stays his."""
-    _pool.blocks, _pool.n_bytes = {}, 0
+    """Give back what this thread keeps for the next call; what somebody still uses stays."""
+    _pool.release()
     _workspaces.blocks.clear()
     _workspaces.arrays.clear()
 

@@ -3,7 +3,8 @@
 Arrays (everywhere in this file)
 
     x, y          (batch, features, nodes)      signals
-    phi           (K, F, G, nnz)                entries of Phi^(k)_fg on the support of I + S, in CSR order
+    graph         pattern of every Phi^(k): the support of I + S, or of the edges alone (without self-loops)
+    phi           (K, F, G, nnz)                entries of Phi^(k)_fg on that pattern, in CSR order
     phi0          (F, G, nodes) or None         diagonal of Phi^(0)_fg; None: there is no k = 0 term
 
 Inside `checks.complex_allowed()` complex values pass through, without conjugation: the complex-step check
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..graph.support import Graph
+from ..graph.pattern import Pattern
 
 Array = np.ndarray
 
@@ -23,8 +24,8 @@ Array = np.ndarray
 silent = np.errstate(invalid="ignore")
 
 
-def _states(graph: Graph, phi: Array, phi0: Array | None, x: Array, f: int, g: int) -> list[Array]:
-    """w^(0), ..., w^(K) of the filter H_fg, each (nodes, batch): w^(k) = Phi^(k) w^(k-1), eq. stateEV."""
+def _states(graph: Pattern, phi: Array, phi0: Array | None, x: Array, f: int, g: int) -> list[Array]:
+    """w^(0), ..., w^(K) of the filter H_fg, each (nodes, batch): w^(k) = Phi^(k) w^(k-1), eq. (stateEV, 5)."""
     w = x[:, g].T  # (nodes, batch)
     if phi0 is not None:
         w = phi0[f, g][:, None] * w
@@ -35,8 +36,8 @@ def _states(graph: Graph, phi: Array, phi0: Array | None, x: Array, f: int, g: i
 
 
 @silent
-def ev_forward(graph: Graph, phi: Array, phi0: Array | None, x: Array) -> tuple[Array, Array]:
-    """y_f = sum_g sum_k w^(k)_fg, eq. evConv; the sum starts at k = 0 if there is a Phi^(0), else at k = 1.
+def ev_forward(graph: Pattern, phi: Array, phi0: Array | None, x: Array) -> tuple[Array, Array]:
+    """y_f = sum_g sum_k w^(k)_fg, eq. (evConv, 9); the sum starts at k = 0 if there is a Phi^(0), else at k = 1.
 
     The second value is what `ev_backward` wants to see again.
     """
@@ -52,7 +53,7 @@ def ev_forward(graph: Graph, phi: Array, phi0: Array | None, x: Array) -> tuple[
 
 @silent
 def ev_backward(
-    graph: Graph, phi: Array, phi0: Array | None, saved: Array, grad_y: Array, input_gradient: bool = True
+    graph: Pattern, phi: Array, phi0: Array | None, saved: Array, grad_y: Array, input_gradient: bool = True
 ) -> tuple[Array, Array | None, Array | None]:
     """Adjoint of `ev_forward`. With v = grad_y_f, the cotangent lam^(k) of the state w^(k) obeys
 
@@ -89,7 +90,7 @@ def ev_backward(
 
 
 def ev_jvp(
-    graph: Graph, phi: Array, phi0: Array | None, x: Array, dphi: Array, dphi0: Array | None, dx: Array
+    graph: Pattern, phi: Array, phi0: Array | None, x: Array, dphi: Array, dphi0: Array | None, dx: Array
 ) -> Array:
     """Tangent of `ev_forward`: dw^(k) = Phi^(k) dw^(k-1) + dPhi^(k) w^(k-1), dy_f = sum_g sum_k dw^(k)_fg."""
     K, F, G, _ = phi.shape

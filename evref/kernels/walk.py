@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..graph.support import Graph, spans
+from ..graph.pattern import Pattern
+from ..graph.support import spans
 
 Array = np.ndarray
 
@@ -30,7 +31,7 @@ class Walk(NamedTuple):
     order: Array | None  # the user's node in each row; None: the row's own number
 
 
-def walk_of(graph: Graph, local: bool = False) -> Walk:
+def walk_of(graph: Pattern, local: bool = False) -> Walk:
     """By the graph's layout if it has one and `local`, else by its numbers."""
     order = graph._layout if local else None
     key = "walk", order is not None
@@ -40,7 +41,7 @@ def walk_of(graph: Graph, local: bool = False) -> Walk:
     return made
 
 
-def _plain_walk(graph: Graph) -> Walk:
+def _plain_walk(graph: Pattern) -> Walk:
     """Without signs: numba asks of signed indices whether they count from the end, which costs more instructions than
     the multiply-add they lead to."""
     names = ("indptr", "indices", "column_indptr", "row_indices", "transpose")
@@ -49,7 +50,7 @@ def _plain_walk(graph: Graph) -> Walk:
     return Walk((indptr, indices), None, by_columns, np.empty(0, np.uint32), None)
 
 
-def _local_walk(graph: Graph, order: Array) -> Walk:
+def _local_walk(graph: Pattern, order: Array) -> Walk:
     places = np.empty(graph.n_nodes, np.uint32)
     places[order] = np.arange(graph.n_nodes, dtype=np.uint32)
     indptr, entries = _rows_in_order(graph.indptr, order)
@@ -76,7 +77,7 @@ def _unsigned(indices: Array) -> Array:
     return indices.view(f"u{indices.itemsize}")
 
 
-def pieces(graph: Graph, walk: Walk, columns: bool, n: int) -> Array:
+def pieces(graph: Pattern, walk: Walk, columns: bool, n: int) -> Array:
     """Rows, or columns, split so that each of n pieces has the same number of entries; made once per graph."""
     key = "pieces", columns, walk.order is not None, n
     made = graph._derived.get(key)

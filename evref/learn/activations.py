@@ -7,7 +7,9 @@ the complex-step check passes through here.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -25,9 +27,9 @@ class Pointwise(Module):
     """
 
     @classmethod
-    def example(cls, graph: Any = None, rng: Any = None) -> Pointwise:
-        """A small instance; neither the graph nor the generator is needed."""
-        return cls()
+    def examples(cls, graph: Any = None, rng: Any = None) -> Iterator[Self]:
+        """One small instance; neither the graph nor the generator is needed."""
+        yield cls()
 
     def _value_and_derivative(self, x: Array) -> tuple[Array, Array]:
         raise TypeError(f"{type(self).__name__} defines no _value_and_derivative")
@@ -160,12 +162,18 @@ class Neighborhood(Module):
         self.graph = graph
         self.features = checks.as_count("features", features, minimum=1)
         self.hops = checks.as_count("hops", hops, minimum=1)
-        self._lists = [graph.within(k) for k in range(1, self.hops + 1)]
+        if self.hops > max(graph.n_nodes, 2):
+            raise ValueError(
+                f"hops is {self.hops}; expected at most {max(graph.n_nodes, 2)} on {graph.n_nodes} nodes, where no "
+                "neighbourhood grows any more"
+            )
+        self._lists = _neighbourhoods(graph, self.hops)
 
     @classmethod
-    def example(cls, graph: Graph, rng: Any = None) -> Neighborhood:
-        """A small instance: 2 features, 2 hops."""
-        return cls(graph, features=2, hops=2)
+    def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
+        """Small instances: 2 features, 2 hops and 1."""
+        yield cls(graph, features=2, hops=2)
+        yield cls(graph, features=2, hops=1)
 
     @property
     def in_shape(self) -> tuple[int, int]:
@@ -213,6 +221,17 @@ class Neighborhood(Module):
         for k, nodes in enumerate(self._picks(x), start=1):
             dy += params["weight"][k] * _gather(dx, nodes) + dparams["weight"][k] * _gather(x, nodes)
         return dy
+
+
+def _neighbourhoods(graph: Graph, hops: int) -> list[tuple[Array, Array]]:
+    """`graph.within(k)` for k = 1..hops; the sum of their sizes is checked on the way."""
+    lists: list[tuple[Array, Array]] = []
+    size = 0
+    for found in islice(graph.growing(), hops + 1):
+        size += found[1].size
+        checks.require_room(f"the list of neighbours within {len(lists)} hops", size)
+        lists.append(found)
+    return lists[1:] + lists[-1:] * (hops + 1 - len(lists))
 
 
 def _gather(x: Array, nodes: tuple[Array, ...]) -> Array:

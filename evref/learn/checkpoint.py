@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -75,22 +76,99 @@ def resume(path: Any, fresh: Run, rng: np.random.Generator, identity: dict[str, 
     groups: dict[str, Any] = {group: without_prefix(group, arrays) for group in _ARRAYS}
     groups["best"] = groups["best"] or None
     try:
-        run = Run(**groups, **header["run"])
-        _require_alike(run.params, fresh.params)
-        _require_alike(run.state, fresh.state)
-        if run.best is not None:
-            _require_alike(run.best, fresh.params)
-        rng.bit_generator.state = header["rng"]
-    except (ValueError, TypeError, KeyError) as error:
+        for group, expected in (("params", fresh.params), ("state", fresh.state), ("best", fresh.params)):
+            if groups[group] is not None:
+                _require_alike(group, groups[group], expected)
+        run = Run(**groups, **_checked_scalars(header.get("run")))
+        if int(run.state["step"]) != run.step:
+            raise ValueError(f"state['step'] is {run.state['step']}; run['step'] is {run.step}, expected the same")
+        if (run.best is None) != (run.best_step is None):
+            raise ValueError(f"run['best_step'] is {run.best_step}; expected a step where there are best parameters")
+        _restore(rng, header.get("rng"))
+    except (ValueError, TypeError) as error:
         raise ValueError(f"{os.fspath(path)}: the training cannot be resumed ({error})") from None
     return run
 
 
-def _require_alike(arrays: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+def _require_alike(group: str, arrays: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
     for name in expected.keys() | arrays.keys():
         a, b = arrays.get(name), expected.get(name)
         if a is None or b is None or a.shape != b.shape or a.dtype != b.dtype:
-            raise ValueError(f"array {name!r} is not like the one in use")
+            raise ValueError(f"array {group}[{name!r}] is not like the one in use")
+        checks.require_finite(f"{group}[{name!r}]", a)
+
+
+# ---- what stands in the header, field by field ----------------------------------------------------------------------
+def _checked_scalars(run: Any) -> dict[str, Any]:
+    """The fields of `Run` that are no arrays."""
+    checked = _checked_fields("run", run, _RUN_FIELDS)
+    for i, row in enumerate(checked["history"]):
+        _checked_fields(f"run['history'][{i}]", row, _ROW_FIELDS)
+    return checked
+
+
+def _checked_fields(name: str, value: Any, fields: dict[str, Callable[[str, Any], object]]) -> dict[str, Any]:
+    if not isinstance(value, dict) or value.keys() != fields.keys():
+        found = sorted(value) if isinstance(value, dict) else type(value).__name__
+        raise ValueError(f"{name} has the fields {found}; expected {sorted(fields)}")
+    for key, check in fields.items():
+        check(f"{name}[{key!r}]", value[key])
+    return value
+
+
+def _count_or_none(name: str, value: Any) -> None:
+    if value is not None:
+        checks.as_count(name, value)
+
+
+def _float_or_none(name: str, value: Any) -> None:
+    """A validation may well have given inf or NaN."""
+    if value is not None and not isinstance(value, float):
+        checks.as_number(name, value)
+
+
+def _list(name: str, value: Any) -> None:
+    if not isinstance(value, list):
+        raise ValueError(f"{name} is {value!r}; expected a list")
+
+
+_RUN_FIELDS: dict[str, Callable[[str, Any], object]] = {
+    "best_step": _count_or_none,
+    "best_metric": _float_or_none,
+    "stale": checks.as_count,
+    "epoch": checks.as_count,
+    "step": checks.as_count,
+    "seconds": checks.as_number,
+    "history": _list,
+}
+_ROW_FIELDS: dict[str, Callable[[str, Any], object]] = {
+    "epoch": lambda name, value: checks.as_count(name, value, minimum=1),
+    "step": lambda name, value: checks.as_count(name, value, minimum=1),
+    "loss": checks.as_number,
+    "validation_loss": _float_or_none,
+    "validation_metric": _float_or_none,
+    "learning_rate": checks.as_number,
+    "seconds": checks.as_number,
+    "ends_epoch": checks.as_flag,
+}
+_LAST_POSITION = {"pos": 624, "buffer_pos": 4}  # of MT19937 and Philox: NumPy reads past its buffer from larger ones
+
+
+def _restore(rng: np.random.Generator, state: Any) -> None:
+    """Set the generator to `state`, or leave it and raise a ValueError."""
+    before = rng.bit_generator.state
+    inner = state.get("state") if isinstance(state, dict) else None
+    for where in (state, inner):
+        for key, last in _LAST_POSITION.items():
+            if isinstance(where, dict) and key in where and checks.as_count(f"rng[{key!r}]", where[key]) > last:
+                raise ValueError(f"rng[{key!r}] is {where[key]}; expected at most {last}")
+    try:
+        rng.bit_generator.state = state
+        if _plain(rng.bit_generator.state) != state:
+            raise ValueError("it is not a state of this generator")
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError, AttributeError) as error:
+        rng.bit_generator.state = before
+        raise ValueError(f"rng: {type(error).__name__}: {error}") from None
 
 
 def _plain(value: Any) -> Any:

@@ -43,7 +43,7 @@ class Classifier:
     def gradients(self, params: Parameters, x: Array, label: Array) -> tuple[float, Parameters]:
         """The loss on one batch, and its derivatives."""
         kernel = kernels.for_classifiers(x.dtype)
-        value, grads = kernel.loss_and_gradients(self.filter.graph, self._five(params), x, label)
+        value, grads = kernel.loss_and_gradients(self.filter.pattern, self._five(params), x, label)
         return value, {name: grads[i] for i, name in self.learned}
 
     def step(
@@ -54,7 +54,7 @@ class Classifier:
         ms, vs = tuple(map(state.get, FIRST)), tuple(map(state.get, SECOND))
         constants = rate, adam.beta1, adam.beta2, adam.epsilon, adam.weight_decay, count
         kernel = kernels.for_classifiers(x.dtype)
-        value, updated = kernel.adam_step(self.filter.graph, self._five(params), ms, vs, x, label, *constants)
+        value, updated = kernel.adam_step(self.filter.pattern, self._five(params), ms, vs, x, label, *constants)
         new_params: Parameters = {}
         new_state = {"step": np.array(count, np.int64)}
         for i, name in self.learned:

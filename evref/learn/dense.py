@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -57,9 +57,11 @@ class Dense(Module):
         self.bias = checks.as_flag("bias", bias)
 
     @classmethod
-    def example(cls, graph: Any, rng: Any = None) -> Dense:
-        """A small instance: 2 features on the graph's nodes, 3 outputs."""
-        return cls((2, graph.n_nodes), outputs=3)
+    def examples(cls, graph: Any, rng: Any = None) -> Iterator[Self]:
+        """2 features on the graph's nodes, 3 outputs; without a bias; behind another readout."""
+        yield cls((2, graph.n_nodes), outputs=3)
+        yield cls((2, graph.n_nodes), outputs=3, bias=False)
+        yield cls((4,), outputs=3)
 
     @property
     def in_shape(self) -> tuple[int, ...]:

@@ -92,7 +92,7 @@ class CrossEntropy(Loss):
     def check_target(self, target: Any, shape: tuple[int, ...], argument: str = "target") -> Array:
         if len(shape) not in (1, 2):
             raise ValueError(f"prediction has shape {shape}; CrossEntropy expects (batch, classes) or (classes,)")
-        labels = np.asarray(target)
+        labels = checks.as_array(argument, target)
         if labels.dtype.kind not in "iu":
             raise TypeError(
                 f"{argument} has dtype {labels.dtype}; expected integer labels (encode_labels makes them from others)"
@@ -152,7 +152,7 @@ def encode_labels(labels: Any) -> tuple[Array, Array]:
     >>> classes
     array(['austen', 'poe'], dtype='<U6')
     """
-    array = np.asarray(labels)
+    array = checks.as_array("labels", labels)
     if array.ndim != 1:
         raise ValueError(f"labels has shape {array.shape}; expected one dimension, one label per sample")
     if array.dtype == object:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import prod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from .. import checks
 from ..contract import Module, Parameters
-from ..filters import EdgeVariant
-from .activations import Tanh
+from ..filters import EdgeVariant, Polynomial
+from .activations import MaxActivation, Tanh
 from .dense import Dense
 from .losses import Loss
 
@@ -96,9 +96,10 @@ class Network(Module):
         return first
 
     @classmethod
-    def example(cls, graph: Any, rng: Any = None) -> Network:
-        """A small instance of what the paper trains: an edge-variant layer, a nonlinearity, a readout."""
-        return cls([EdgeVariant(graph, 2, 2, 3, bias=True), Tanh(), Dense((3, graph.n_nodes), outputs=2)])
+    def examples(cls, graph: Any, rng: Any = None) -> Iterator[Self]:
+        """What the paper trains: an edge-variant layer, a nonlinearity, a readout. And one that ends in a filter."""
+        yield cls([EdgeVariant(graph, 2, 2, 3, bias=True), Tanh(), Dense((3, graph.n_nodes), outputs=2)])
+        yield cls([cls([Polynomial(graph, 2, 2, 3), MaxActivation(graph, 3)]), Tanh(), EdgeVariant(graph, 1, 3, 2)])
 
     # ---- shapes and identity ---------------------------------------------------------------------------------------
     @property

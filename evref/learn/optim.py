@@ -94,8 +94,9 @@ def _require_arrays(argument: str, arrays: Mapping[str, Any], shapes: dict[str, 
     if arrays.keys() != shapes.keys():
         raise ValueError(f"{argument} has the names {sorted(arrays)}; expected {sorted(shapes)}")
     for name, shape in shapes.items():
-        if np.shape(arrays[name]) != shape:
-            raise ValueError(f"{argument}[{name!r}] has shape {np.shape(arrays[name])}; expected {shape}")
+        array = checks.as_array(f"{argument}[{name!r}]", arrays[name])
+        if array.shape != shape:
+            raise ValueError(f"{argument}[{name!r}] has shape {array.shape}; expected {shape}")
 
 
 class Adam(Optimizer):

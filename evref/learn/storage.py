@@ -2,7 +2,7 @@
 
 An archive is a zip of npy arrays, plain unless asked otherwise, which `numpy.load(path, allow_pickle=False)` reads as
 well. The array "header" holds the bytes of a JSON object: format, schema, kind, evref's version, and what the kind
-adds. Files are written beside their destination and then renamed, so an interrupt leaves the previous file as it was.
+adds. Files are written whole or not at all (:mod:`evref.files`).
 Reading trusts nothing: an archive that evref would not have written is refused with its name and what is wrong with
 it; nothing is extracted to disk and nothing in it is executed.
 """
@@ -10,29 +10,32 @@ it; nothing is extracted to disk and nothing in it is executed.
 from __future__ import annotations
 
 import inspect
-import io
 import json
 import os
 import re
-import secrets
+import struct
 import sys
 import zipfile
 import zlib
 from collections.abc import Mapping
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .. import checks
+from .. import checks, files
 from ..contract import Module, Parameters
 from ..graph import Graph
 
 FORMAT = "evref"
 SCHEMA = 1
 _ENTRY = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")  # no separators, no "..": never a path
+_LOCAL_HEAD = 30  # bytes before the name and the contents of a zip entry
+_NPY_HEAD = re.compile(
+    rb"\{'descr': ('[ -&(-~]*'|\[[ -~]*\]), 'fortran_order': (True|False), "
+    rb"'shape': \(((?:-?[0-9]{1,19}, ?)*(?:-?[0-9]{1,19})?)\), \} *\n"
+)
 
 
 # ---- archives --------------------------------------------------------------------------------------------------------
@@ -49,17 +52,8 @@ def write_archive(
     text = json.dumps({"format": FORMAT, "schema": SCHEMA, "kind": kind, "evref": version, **header})
     contents: dict[str, Any] = {"header": np.frombuffer(text.encode(), np.uint8), **arrays}
 
-    destination = Path(os.path.realpath(path))  # through a symbolic link, not over it
-    beside = destination.with_name(f".evref-{secrets.token_hex(8)}.tmp")
-    try:
-        with open(beside, "xb") as handle:  # a handle, for to a path NumPy would append ".npz"
-            (np.savez_compressed if compressed else np.savez)(handle, **contents)
-            handle.flush()
-            os.fsync(handle.fileno())
-        os.replace(beside, destination)
-    except BaseException:  # Ctrl-C as well: leave no litter
-        beside.unlink(missing_ok=True)
-        raise
+    with files.replacing(path) as handle:  # a handle, for to a path NumPy would append ".npz"
+        (np.savez_compressed if compressed else np.savez)(handle, **contents)
 
 
 def read_archive(
@@ -67,7 +61,8 @@ def read_archive(
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Header and arrays of an archive of one of `kinds`, or a ValueError that names the file.
 
-    Compressed arrays are refused, or with `largest` those of more bytes than that: no small file fills the memory.
+    Compressed arrays are refused, or with `largest` an archive that holds more bytes than that in all: no small file
+    fills the memory.
     """
     path = os.fspath(path)
     with open(path, "rb") as handle:
@@ -77,7 +72,7 @@ def read_archive(
             header = _read_header(arrays)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
-        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, OverflowError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, OverflowError, struct.error) as error:
             raise ValueError(f"{path}: not a whole npz archive ({error})") from None
     if header["kind"] not in kinds:
         raise ValueError(f"{path}: holds {header['kind']!r}; expected {' or '.join(map(repr, kinds))}")
@@ -85,6 +80,7 @@ def read_archive(
 
 
 def _read_entries(archive: zipfile.ZipFile, largest: int | None) -> dict[str, np.ndarray]:
+    _check_entries(archive, largest)
     arrays: dict[str, np.ndarray] = {}
     for info in archive.infolist():
         name = info.filename.removesuffix(".npy")
@@ -92,29 +88,56 @@ def _read_entries(archive: zipfile.ZipFile, largest: int | None) -> dict[str, np
             raise ValueError(f"entry {info.filename!r} is not a name evref gives to an array")
         if name in arrays:
             raise ValueError(f"entry {info.filename!r} occurs twice")
-        if largest is None:  # stored as it is, an entry cannot be larger than its file
-            if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
-                raise ValueError(f"entry {info.filename!r} is compressed; evref writes plain ones")
-        elif info.file_size > largest:
-            raise ValueError(f"entry {info.filename!r} announces {info.file_size} bytes; expected at most {largest}")
         arrays[name] = _read_array(info.filename, archive.read(info))
     return arrays
 
 
+def _check_entries(archive: zipfile.ZipFile, largest: int | None) -> None:
+    """What the directory of the archive announces, before any entry is read: every byte of the file is used once."""
+    end = 0
+    for info in sorted(archive.infolist(), key=lambda info: info.header_offset):
+        if info.header_offset < end:
+            raise ValueError(f"entry {info.filename!r} overlaps another; expected every entry to have bytes of its own")
+        end = info.header_offset + _LOCAL_HEAD + len(info.orig_filename.encode()) + info.compress_size
+        if largest is None and (info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size):
+            raise ValueError(f"entry {info.filename!r} is compressed; evref writes plain ones")
+    if end > archive.start_dir:
+        raise ValueError(f"the entries announce {end} bytes; the file has {archive.start_dir} for them")
+    total = sum(info.file_size for info in archive.infolist())
+    if largest is not None and total > largest:
+        raise ValueError(f"the entries announce {total} bytes in all; expected at most {largest}")
+
+
 def _read_array(entry: str, raw: bytes) -> np.ndarray:
-    """One npy file. NumPy reads its head; the size is checked before memory is asked for."""
-    stream = io.BytesIO(raw)
-    version = np.lib.format.read_magic(stream)
-    if version not in ((1, 0), (2, 0)):
-        raise ValueError(f"entry {entry!r} has npy version {version}; expected (1, 0) or (2, 0)")
-    read_head = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, fortran, dtype = read_head(stream)
-    if dtype.hasobject or dtype.kind not in "fiub":
-        raise ValueError(f"entry {entry!r} has dtype {dtype}; expected floats, integers or bools")
-    if any(n < 0 for n in shape) or prod(shape) * dtype.itemsize != len(raw) - stream.tell():
+    """One npy file. The size is checked before memory is asked for.
+
+    NumPy's own reader parses the head as Python and lets the tokenizer's errors through; evref writes one form only.
+    """
+    length = {1: 2, 2: 4}.get(raw[6] if len(raw) > 7 and raw[7] == 0 else 0, 0)  # bytes that hold the head's length
+    if not raw.startswith(b"\x93NUMPY") or not length:
+        raise ValueError(f"entry {entry!r} begins with {raw[:8]!r}; expected an npy array of version 1.0 or 2.0")
+    start = 8 + length + int.from_bytes(raw[8 : 8 + length], "little")
+    head = _NPY_HEAD.fullmatch(raw[8 + length : start])
+    if head is None or len(raw) < start:
+        raise ValueError(f"entry {entry!r} has a damaged npy head; expected descr, fortran_order and shape")
+    dtype = _dtype(entry, head[1].decode("ascii"))
+    shape = tuple(int(size) for size in head[3].split(b",") if size.strip())
+    if any(n < 0 for n in shape) or prod(shape) * dtype.itemsize != len(raw) - start:
         raise ValueError(f"entry {entry!r} announces shape {shape} of {dtype}, which is not what it holds")
-    flat = np.frombuffer(raw, dtype, offset=stream.tell())
-    return flat.reshape(shape, order="F" if fortran else "C").astype(dtype.newbyteorder("="))  # a copy, writable
+    flat = np.frombuffer(raw, dtype, offset=start)
+    return flat.reshape(shape, order="F" if head[2] == b"True" else "C").astype(dtype.newbyteorder("="))  # writable
+
+
+def _dtype(entry: str, descr: str) -> np.dtype:
+    """Floats, integers or bools, as npy spells them: '<f8'."""
+    try:
+        dtype = np.dtype(descr[1:-1]) if descr[0] == "'" else None  # else a list of fields
+    except (TypeError, ValueError):
+        dtype = None
+    if dtype is None or dtype.kind not in "fiub":
+        what = descr if dtype is None else dtype
+        raise ValueError(f"entry {entry!r} has dtype {what}; expected floats, integers or bools")
+    return dtype
 
 
 def _read_header(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -215,7 +238,7 @@ def load_network(path: Any) -> tuple[Any, Parameters]:
         network = _Decoder(arrays).decode(header.get("module"))
     except RecursionError:
         raise ValueError(f"{os.fspath(path)}: the network is nested too deeply") from None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, MemoryError) as error:
         raise ValueError(f"{os.fspath(path)}: the network cannot be rebuilt ({error})") from None
     if not isinstance(network, Module):
         raise ValueError(f"{os.fspath(path)}: describes no network")

@@ -24,8 +24,9 @@ from __future__ import annotations
 from .graphs import graph, layout, support
 from .growth import growth
 from .lattice import lattice
+from .learned import edge_weights, responses, strongest_weights
 from .recursion import cotangents, states
-from .results import accuracy_table, confusion_matrix, edge_weights, responses, training_curves
+from .results import accuracy_table, confusion_matrix, paired_differences, training_curves
 from .roofline import roofline
 from .spectra import nullspace_dimensions, transfer
 from .training import history
@@ -41,9 +42,11 @@ __all__ = [
     "lattice",
     "layout",
     "nullspace_dimensions",
+    "paired_differences",
     "responses",
     "roofline",
     "states",
+    "strongest_weights",
     "support",
     "training_curves",
     "transfer",

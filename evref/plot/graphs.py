@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import checks
 from ..graph import Graph
+from ..graph.convert import as_nodes
 from .style import (
     EDGE_MAP,
     FAINT,
@@ -253,7 +254,14 @@ def _arrows(
 
 # ---- the matrix ------------------------------------------------------------------------------------------------------
 def support(
-    graph: Graph, phi: Any = None, ax: Axes | None = None, *, limit: float | None = None, colorbar: bool = True
+    graph: Graph,
+    phi: Any = None,
+    ax: Axes | None = None,
+    *,
+    limit: float | None = None,
+    colorbar: bool = True,
+    nodes: Any = None,
+    labels: Sequence[Any] | None = None,
 ) -> Axes:
     """The matrix I + S as squares: where a parameter may be, and with `phi` what it is.
 
@@ -270,6 +278,10 @@ def support(
         The colour scale goes from -limit to limit; by default the largest absolute value.
     colorbar : bool
         Add the scale; only with `phi`.
+    nodes : array_like of int, optional
+        Only these rows and columns, in this order.
+    labels : sequence, optional
+        Names of all nodes, written at the rows and columns.
 
     Returns
     -------
@@ -295,14 +307,23 @@ def support(
         image[rows, network.indices] = weight
         cmap, norm = scale(plt, EDGE_MAP, "limit", limit, weight)
     cmap = cmap.with_extremes(bad="#e4e4e4")
+    chosen = np.arange(N) if nodes is None else as_nodes("nodes", nodes, N)
+    image = image[np.ix_(chosen, chosen)]
     ax.imshow(np.ma.masked_invalid(image), cmap=cmap, norm=norm, interpolation="nearest")
     ax.set(xlabel="from node j", ylabel="to node i")
-    if N <= 60:  # a white grid, while squares are large enough
-        ax.set_xticks(np.arange(N + 1) - 0.5, minor=True)
-        ax.set_yticks(np.arange(N + 1) - 0.5, minor=True)
-        ax.grid(which="minor", color="white", linewidth=0.8)
+    n = chosen.size
+    if n <= 60:  # a white grid, while squares are large enough
+        ax.set_xticks(np.arange(n + 1) - 0.5, minor=True)
+        ax.set_yticks(np.arange(n + 1) - 0.5, minor=True)
+        ax.grid(which="minor", color="white", linewidth=min(0.8, 16 / n))
         ax.tick_params(which="minor", length=0)
-    ax.locator_params(integer=True)
+    if labels is None and nodes is None:
+        ax.locator_params(integer=True)
+    else:
+        written = [texts(True if labels is None else labels, N)[node] for node in chosen]
+        size = min(9.0, 280 / n)
+        ax.set_xticks(range(n), written, rotation=90, fontsize=size)
+        ax.set_yticks(range(n), written, fontsize=size)
     if phi is not None and checks.as_flag("colorbar", colorbar):
         bar([ax], cmap, norm, "parameter φ")
     return ax

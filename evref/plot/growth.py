@@ -22,7 +22,7 @@ def growth(results: Mapping[str, Any], axes: Sequence[Axes] | None = None) -> Se
     Parameters
     ----------
     results : mapping
-        What ``evref bench --growth --json`` writes.
+        What ``evref bench --growth --json`` prints.
     axes : two matplotlib Axes, optional
 
     Returns

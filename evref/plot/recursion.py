@@ -147,7 +147,7 @@ class _Single:
     def __init__(self, filter: EdgeVariant, params: Mapping[str, Any], feature: tuple[int, int]) -> None:
         if not isinstance(filter, EdgeVariant):
             raise TypeError(f"filter is {type(filter).__name__}; expected an EdgeVariant (see to_edge_variant)")
-        arrays = filter._checked_parameters(params)
+        whole, arrays = filter.to_edge_variant(params)  # on the support of I + S, with or without self-loops
         try:
             f, g = feature
         except (TypeError, ValueError):
@@ -156,7 +156,7 @@ class _Single:
         if f >= filter.out_features or g >= filter.in_features:
             bank = f"{filter.out_features} x {filter.in_features}"
             raise ValueError(f"feature is {feature!r}; expected less than the bank's {bank}")
-        phi0 = filter._phi0(arrays)
+        phi0 = whole._phi0(arrays)
         self.filter, self.f, self.g = filter, f, g
         self.phi: np.ndarray = arrays["phi"][:, f, g]  # (K, nnz)
         self.phi0: Any = None if phi0 is None else phi0[f, g]  # (nodes,)

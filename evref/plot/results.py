@@ -1,4 +1,4 @@
-"""What came out of an experiment: accuracies, confusions, trainings, and what the filters learned."""
+"""What came out of an experiment: accuracies and their differences, confusions, trainings."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import checks
-from ..graph import Graph
-from .graphs import graph as draw_graph
-from .spectra import transfer
-from .style import FAINT, INK, LINES, MANY, PLAIN, checked_graph, new_axes, vector
+from .style import FAINT, INK, LINES, MANY, PLAIN, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,14 +42,14 @@ def accuracy_table(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
         "last": {"fmt": "s", "color": LINES[1], "mfc": "white", "label": "last weights"},
         "paper": {"fmt": "D", "color": PLAIN, "label": "paper"},
     }
-    lowest = []
+    ends = []  # of every bar
     for which, offset in (("best", 0.22), ("last", 0.0), ("paper", -0.22)):
         figures = np.array([getattr(row, which) or (np.nan, np.nan) for row in rows], dtype=float)  # (rows, 2)
         mean, deviation = figures.T
         there = np.isfinite(mean)
         if there.any():
             deviation = np.where(np.isfinite(deviation), deviation, 0.0)[there]
-            lowest.append((mean[there] - deviation).min())
+            ends += [(mean[there] - deviation).min(), (mean[there] + deviation).max()]
             ax.errorbar(
                 mean[there],
                 place[there] + offset,
@@ -67,14 +64,66 @@ def accuracy_table(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     ax.set_yticks(place, [row.label for row in rows])
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(-0.5, len(rows) - 0.5)
-    low = max(0.0, min(lowest, default=0.0))
-    room = 0.03 * (100 - low)
-    ax.set_xlim(max(0.0, low - room), 100 + room)  # a deviation may reach beyond 100: its bar runs off the edge
-    ax.set_xlabel("test accuracy in percent: mean ± standard deviation over groups")
+    low, high = min(ends, default=0.0), max([100.0, *ends])
+    room = 0.03 * (high - low)
+    ax.set_xlim(low - room, high + room)  # every bar in full: mean + deviation may lie beyond 100
+    ax.axvspan(100, high + 2 * room, color="#f2f2f2", zorder=0, linewidth=0)
+    ax.axvline(100, color=PLAIN, linewidth=0.9, zorder=1)
+    ax.set_xticks([tick for tick in ax.get_xticks() if 0 <= tick <= 100 and low - room <= tick])
+    ax.set_xlabel("test accuracy in percent, mean ± standard deviation over groups")
     _plain(ax, "x")
-    if lowest:
+    if ends:
         handles, labels = ax.get_legend_handles_labels()
         ax.legend(handles, labels, frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    return ax
+
+
+def paired_differences(rows: Sequence[Row], ax: Axes | None = None, *, labels: bool = True) -> Axes:
+    """Differences to the reference model with their 95% intervals over groups, a line per model.
+
+    Parameters
+    ----------
+    rows : sequence of Row
+        What :func:`evref.experiments.statistics.rows` gives; the reference, and a model without results, keep an empty
+        line.
+    ax : matplotlib Axes, optional
+    labels : bool
+        Write the models' names beside the lines.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    rows = list(rows)
+    if not rows:
+        raise ValueError("rows is empty; expected one Row per model")
+    if ax is None:
+        ax = new_axes(figsize=(7.2, 0.46 * len(rows) + 1.5))
+    place = np.arange(len(rows), dtype=float)[::-1]
+    looks: dict[str, dict[str, Any]] = {
+        "difference": {"fmt": "o", "color": LINES[0], "label": "best on validation"},
+        "difference_last": {"fmt": "s", "color": LINES[1], "mfc": "white", "label": "last weights"},
+    }
+    for which, offset in (("difference", 0.12), ("difference_last", -0.12)):
+        figures = np.array([getattr(row, which) or (np.nan,) * 3 for row in rows], dtype=float)  # (rows, 3)
+        there = np.isfinite(figures[:, 0])
+        mean, low, high = figures[there].T
+        if there.any():
+            errors = np.nan_to_num([mean - low, high - mean])  # without an interval a marker alone
+            ax.errorbar(
+                mean, place[there] + offset, xerr=errors, markersize=5, linewidth=1.1, capsize=2.5, **looks[which]
+            )
+    for y in place[:-1] - 0.5:
+        ax.axhline(y, color="#ececec", linewidth=0.8, zorder=0)
+    ax.axvline(0, color=INK, linewidth=0.9, zorder=1)
+    ax.set_yticks(place, [row.label for row in rows] if checks.as_flag("labels", labels) else [""] * len(rows))
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(-0.5, len(rows) - 0.5)
+    ax.set_xlabel("points above the polynomial, same graphs and data:\nmean and 95% interval (t over groups)")
+    _plain(ax, "x")
+    if ax.containers:
+        handles, names = ax.get_legend_handles_labels()
+        ax.legend(handles, names, frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     return ax
 
 
@@ -127,16 +176,19 @@ def confusion_matrix(
 
 
 def training_curves(
-    records: Mapping[str, Sequence[Mapping[str, Any]]], ax: Axes | None = None, *, which: str = "validation_accuracy"
+    records: Mapping[str, Sequence[Any]], ax: Axes | None = None, *, which: str = "validation_accuracy"
 ) -> Axes:
-    """How trainings went: for each model the mean over its runs, in a band of one standard error to either side.
+    """How trainings went: for each model the mean over groups, in a band of one standard error over the groups' means.
 
-    Several validations in an epoch are averaged: late in a training they jump between a few values.
+    Runs of one group, such as the draws on one graph, are averaged first: they are not independent, and to divide by
+    the root of their number would make the band too narrow. Several validations in an epoch are averaged, too: late in
+    a training they jump between a few values.
 
     Parameters
     ----------
-    records : dict of label -> records
-        Records of :func:`evref.experiments.train.train`; those without the curve are left out.
+    records : dict of label -> groups
+        Each group a list of records of :func:`evref.experiments.train.train`; a record in place of a list is a group of
+        its own. Records without the curve are left out.
     ax : matplotlib Axes, optional
     which : {"validation_accuracy", "train_loss"}
 
@@ -153,18 +205,16 @@ def training_curves(
     checks.as_choice("which", which, tuple(names))
     if ax is None:
         ax = new_axes(figsize=(6.4, 4.0))
-    for number, (label, runs) in enumerate(records.items()):
-        some = [_by_epoch(record[which], record["epochs"]) for record in runs if record.get(which)]
-        if not some:
+    for number, (label, groups) in enumerate(records.items()):
+        at, curves = _group_means(groups, which)
+        if not len(curves):
             continue
-        at = some[0][0]
-        curves = np.array([curve for _, curve in some])  # (runs, points)
         mean = curves.mean(axis=0)
         color = MANY[number % len(MANY)]
-        ax.plot(at, mean, color=color, linestyle="-" if number < len(MANY) else "--", linewidth=1.5, label=label)
+        ax.plot(at, mean, color=color, linestyle="-" if number < len(MANY) else "--", linewidth=1.6, label=label)
         if len(curves) > 1:
             error = curves.std(axis=0, ddof=1) / np.sqrt(len(curves))
-            ax.fill_between(at, mean - error, mean + error, color=color, alpha=0.15, linewidth=0)
+            ax.fill_between(at, mean - error, mean + error, color=color, alpha=0.10, linewidth=0)
     if not ax.get_lines():
         raise ValueError(f"records has no {which}; expected records of trainings")
     ax.set(xlabel="epoch", ylabel=names[which])
@@ -174,64 +224,16 @@ def training_curves(
     return ax
 
 
-def edge_weights(
-    graph: Graph,
-    phi: Any,
-    ax: Axes | None = None,
-    *,
-    positions: Any = None,
-    strongest: int | None = None,
-    limit: float | None = None,
-    colorbar: bool = True,
-) -> Axes:
-    """Parameters on the edges of the drawn graph; :func:`support` shows the same as a matrix.
-
-    Parameters
-    ----------
-    graph : Graph
-    phi : array_like, shape (nnz,)
-        Numbers on the support of I + S, such as ``params["phi"][k, f, g]``.
-    ax : matplotlib Axes, optional
-    positions : array_like, shape (N, 2), optional
-    strongest : int, optional
-        Only the so many largest |φ|; the others leave thin grey lines. For graphs whose lines would hide each other.
-    limit : float, optional
-        The colour scale goes from -limit to limit; by default the largest absolute value.
-    colorbar : bool
-
-    Returns
-    -------
-    matplotlib Axes
-    """
-    weight = vector("phi", phi, checked_graph(graph).nnz, "one per entry of I + S")
-    if strongest is not None and checks.as_count("strongest", strongest) < weight.size:
-        rank = np.argsort(np.argsort(-np.abs(weight), kind="stable"), kind="stable")
-        weight = np.where(rank < strongest, weight, 0.0)
-    return draw_graph(graph, None, positions, weight, ax, edge_limit=limit, colorbar=colorbar)
-
-
-def responses(filter: Any, params: Mapping[str, Any], ax: Axes | None = None) -> Axes:
-    """The transfer functions h_f1 of a filter with `response`, a curve per output feature, at the graph frequencies.
-
-    Parameters
-    ----------
-    filter : Polynomial, SpectralGCNN or another filter on a graph with real eigenvalues
-    params : dict of arrays
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-    """
-    from ..graph.fourier import fourier_basis
-
-    eigenvalues = fourier_basis(filter.graph).eigenvalues
-    if ax is None:
-        ax = new_axes(figsize=(5, 3.6))
-    ax.set_prop_cycle(color=MANY)
-    for response in filter.response(params)[:, 0]:
-        transfer(eigenvalues, response, ax, stems=False)
-    return ax
+def _group_means(groups: Sequence[Any], which: str) -> tuple[np.ndarray, np.ndarray]:
+    """Epochs, and the mean curve of each group that has one, (groups, points)."""
+    at, means = np.zeros(0), []
+    for group in groups:
+        runs = [group] if isinstance(group, Mapping) else group
+        some = [_by_epoch(record[which], record["epochs"]) for record in runs if record.get(which)]
+        if some:
+            at = some[0][0]
+            means.append(np.mean([curve for _, curve in some], axis=0))
+    return at, np.array(means)
 
 
 def _by_epoch(curve: Sequence[float], epochs: int) -> tuple[np.ndarray, np.ndarray]:

@@ -25,7 +25,7 @@ def roofline(results: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     results : mapping
-        What ``evref bench --json`` writes.
+        What ``evref bench --json`` prints.
     ax : matplotlib Axes, optional
 
     Returns

@@ -23,8 +23,11 @@ def transfer(
     label: str | None = None,
     kernel: Any = None,
     stems: bool = True,
+    curve: Any = None,
 ) -> Axes:
-    """A transfer function h at the graph frequencies, as stems; complex ones by real part of λ and modulus of h.
+    """A transfer function h at the graph frequencies, as markers; complex ones by real part of λ and modulus of h.
+
+    Between the eigenvalues nothing is drawn unless `curve` says what h is there.
 
     Parameters
     ----------
@@ -35,9 +38,11 @@ def transfer(
     label : str, optional
         For a legend.
     kernel : array_like, shape (N, b), optional
-        Columns of B, drawn as thin lines behind.
+        Columns of B, drawn as small points behind.
     stems : bool
         False leaves the stems out, where several functions share the axes.
+    curve : pair of array_like, each of shape (M,), optional
+        Frequencies and h there, such as ``(grid, filter.response(params, grid)[f, g])``: drawn as a line.
     """
     plt = pyplot()
     lam, h = np.asarray(eigenvalues), np.asarray(response)
@@ -51,11 +56,18 @@ def transfer(
         columns = checks.as_floating("kernel", kernel)
         if columns.ndim != 2 or len(columns) != lam.size:
             raise ValueError(f"kernel has shape {columns.shape}; expected ({lam.size}, b)")
-        ax.plot(lam.real[order], columns[order], color="#b0b0b0", linewidth=0.8, zorder=1)
+        ax.plot(lam.real[order], columns[order], ".", color="#b0b0b0", markersize=3, zorder=1)
     if checks.as_flag("stems", stems):
         ax.vlines(lam.real, 0, values, color="#c8c8c8", linewidth=1, zorder=2)
-    ax.plot(lam.real[order], values[order], marker="o", markersize=4, linewidth=1, label=label, zorder=3)
-    ax.axhline(0, color="#909090", linewidth=0.8)
+    (markers,) = ax.plot(lam.real[order], values[order], "o", markersize=4, label=label, zorder=4)
+    if curve is not None:
+        at, between = (np.asarray(part) for part in curve)
+        if at.ndim != 1 or between.shape != at.shape:
+            raise ValueError(f"curve has shapes {at.shape} and {between.shape}; expected two equal ones, (M,)")
+        checks.require_finite("curve", between)
+        line = np.abs(between) if np.iscomplexobj(h) else between.real
+        ax.plot(at.real, line, color=markers.get_color(), linewidth=1.2, zorder=3)
+    ax.axhline(0, color="#909090", linewidth=0.8, zorder=0)
     ax.set_xlabel("eigenvalue λ" if np.isrealobj(lam) else "real part of the eigenvalue λ")
     ax.set_ylabel("|h(λ)|" if np.iscomplexobj(h) else "h(λ)")
     ax.spines[["top", "right"]].set_visible(False)

@@ -1,8 +1,8 @@
 """Claims that a machine can decide: what is said, where, how it turned out, and the figure that shows it.
 
 A claim is a function that measures and returns an :class:`Outcome`; the decorator :func:`claim` puts it on the list
-that `evref verify` runs. The verdict is part of what is checked: a claim of the paper that "does not hold as printed"
-passes when the machine finds exactly that, and fails, loudly, on the day it should hold after all.
+that `evref verify` runs. The verdict is what is checked: that a claim of the paper "fails as printed" is confirmed
+when the machine finds exactly that, and is not confirmed, loudly, on the day it should hold after all.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-VERDICTS = ("holds", "holds under a condition", "holds only in the limit", "does not hold as printed")
+from ..checks import did_you_mean
+
+VERDICTS = ("holds", "holds under a condition", "holds only in the limit", "fails as printed")
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,11 @@ class Result:
     @property
     def passed(self) -> bool:
         return self.outcome.passed
+
+    @property
+    def summary(self) -> str:
+        """The verdict, and whether the measurement bears it out, e.g. "confirmed: fails as printed"."""
+        return f"{'confirmed' if self.passed else 'NOT CONFIRMED'}: {self.claim.verdict}"
 
     def to_dict(self) -> dict[str, Any]:
         claim = {key: value for key, value in self.claim.__dict__.items() if key != "measure"}
@@ -86,7 +93,10 @@ def run(names: list[str] | None = None) -> Iterator[Result]:
     claims = all_claims()
     unknown = [name for name in names or [] if name not in claims]
     if unknown:
-        raise ValueError(f"no claim is called {', '.join(unknown)}; expected some of {', '.join(claims)}")
+        raise ValueError(
+            f"no claim is called {', '.join(unknown)}; expected some of {', '.join(claims)}"
+            f"{did_you_mean(unknown[0], claims)}"
+        )
     for name in names or claims:
         start = time.perf_counter()
         outcome = claims[name].measure()

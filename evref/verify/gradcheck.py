@@ -1,19 +1,28 @@
-"""Four questions to a hand-written gradient, each from a different side.
+"""Five questions to a hand-written gradient, each from a different side.
 
 ====================  ===============================================  ==========================================
 check                 holds `backward` against                         blind to
 ====================  ===============================================  ==========================================
-dot_test              `jvp`: <J d, u> = <d, J^T u>                     a mistake made alike in `jvp` and `backward`
-complex_step          Im f(v + ih) / h, exact to rounding              nothing; wants an analytic `forward`
-central_difference    (f(v + h) - f(v - h)) / 2h, about ten digits     faults below its noise
-second_order          itself: the Hessian is symmetric                 the exact gradient of another function
+complex_step          Im f(v + ih) / h, exact to rounding              memory; wants an analytic `forward`
+central_difference    (f(v + h) - f(v - h)) / 2h, about ten digits     memory; faults below its noise; kinks
+second_order          itself: the Hessian is symmetric                 memory; the exact gradient of another function
+dot_test              `jvp`: <J d, u> = <d, J^T u>                     memory; a mistake made alike in both
+tape_test             itself, when the caller reuses his arrays        every fault that does not depend on that
 ====================  ===============================================  ==========================================
+
+*Memory*: these four run `backward` straight after its `forward`, on arrays that nobody touches. A tape that refers to
+x, or an object that keeps the last pass for itself, passes all of them; the tape test is for that. All five look at one
+point and one configuration: a branch that is not taken there is not checked.
+
+The differences come first because they ask `forward` alone. Where `jvp` and `backward` are written by hand, apart from
+each other, the dot test is as sharp and cheaper. Where both come from one automatic differentiation (an object that
+wraps torch or JAX), it holds for any program and says nothing about yours: it is then a tautology.
 
 They work on every :class:`evref.contract.Module`, and on any object of yours that has
 
     forward(params, x)               -> (y, tape)
     backward(params, tape, grad_y)   -> (grads, grad_x)
-    jvp(params, x, dparams, dx)      -> dy                   (only the dot test asks for it)
+    jvp(params, x, dparams, dx)      -> dy                   (only the dot test needs it)
 
 with `params` a dict of named arrays, which may be empty. Parameters and input are copied to float64 first, whatever
 they come in: float32 has too few digits to tell a small fault from rounding, and the caller's arrays stay untouched.
@@ -23,7 +32,7 @@ Examples
 >>> import numpy as np
 >>> class Gain:
 ...     def forward(self, params, x):
-...         return params["a"] * x, x
+...         return params["a"] * x, x.copy()      # a copy: the caller may reuse x before backward
 ...     def backward(self, params, x, grad_y):
 ...         return {"a": 1.001 * np.sum(grad_y * x)}, params["a"] * grad_y      # 0.1 % too much
 >>> report = central_difference(Gain(), {"a": np.array(2.0)}, np.array([1.0, 3.0]))
@@ -60,6 +69,7 @@ from .problem import (
     unit_array,
 )
 from .report import GradientError, Report, Row
+from .tape import tape_test
 
 __all__ = [
     "GradientError",
@@ -70,10 +80,11 @@ __all__ = [
     "complex_step",
     "dot_test",
     "second_order",
+    "tape_test",
 ]
 
 
-# ---- 1. the adjoint against the tangent ----------------------------------------------------------------------------
+# ---- the adjoint against the tangent ----------------------------------------------------------------------------
 @quiet
 def dot_test(
     module: Any, params: Any = None, x: Any = None, *, rng: Any = 0, rtol: float = 1e-12, trials: int = 3
@@ -85,6 +96,10 @@ def dot_test(
 
     The error is |<J d, u> - <d, J^T u>| over the larger of ‖J d‖ ‖u‖ and ‖d‖ ‖J^T u‖. The inner products themselves may
     cancel to anything; by Cauchy-Schwarz the norms bound every partial sum, so that rounding stays near 1e-15.
+
+    It compares two programs of yours and never asks what `forward` computes. Where `jvp` and `backward` come from one
+    automatic differentiation, as in an object that wraps torch or JAX, it passes whatever `forward` does: use
+    :func:`complex_step` or :func:`central_difference` there.
 
     Parameters
     ----------
@@ -112,7 +127,7 @@ def dot_test(
     --------
     >>> class Square:
     ...     def forward(self, params, x):
-    ...         return x**2, x
+    ...         return x**2, x.copy()
     ...     def backward(self, params, x, grad_y):
     ...         return {}, 2 * x * grad_y
     ...     def jvp(self, params, x, dparams, dx):
@@ -172,7 +187,7 @@ def _localised(problem: Problem, row: Row, key: Key, u: np.ndarray, gradient: Po
     return replace(row, ours=float(flat[entries[worst]]), expected=float(expected[worst]), index=place)
 
 
-# ---- 2. the adjoint against itself ---------------------------------------------------------------------------------
+# ---- the adjoint against itself ---------------------------------------------------------------------------------
 @quiet
 def second_order(
     module: Any, params: Any = None, x: Any = None, *, rtol: float = 1e-6, step: float | None = None, rng: Any = 0
@@ -180,9 +195,9 @@ def second_order(
     """<a, H b> = <b, H a> for the Hessian H of s = ‖y‖² / 2 + <u, y>, by central differences of the gradient.
 
     The gradient of s is `backward` at grad_y = y + u; the quadratic term keeps H from vanishing for linear modules.
-    Only a true gradient has a symmetric derivative, so `backward` is tested without `jvp` and without differences of y,
-    and so is its tape: a stale one shows here. Directions a and b are random, of unit length, in one block each; the
-    row of a block shows its worst partner.
+    Only a true gradient has a symmetric derivative, so `backward` is tested without `jvp` and without differences of y.
+    A tape that is always the first one shows here as well. Directions a and b are random, of unit length, in one block
+    each; the row of a block shows its worst partner.
 
     A gradient that is right for another function (all of it doubled, say) passes; that is for the other checks. Far
     from kinks only: there is no second look here.
@@ -209,7 +224,7 @@ def second_order(
     --------
     >>> class Rotated:
     ...     def forward(self, params, x):
-    ...         return x**2, x
+    ...         return x**2, x.copy()
     ...     def backward(self, params, x, grad_y):
     ...         return {}, (2 * x * grad_y)[::-1]      # not the gradient of anything
     >>> second_order(Rotated(), {}, [1.0, 2.0, 3.0]).ok
@@ -251,7 +266,7 @@ def second_order(
 
 
 def check_all(module: Any, params: Any = None, x: Any = None, rng: Any = 0) -> list[Report]:
-    """Every check at one and the same point; the dot test only where the module has a `jvp`.
+    """Every check at one and the same point, differences first; the dot test only where the module has a `jvp`.
 
     Examples
     --------
@@ -261,11 +276,11 @@ def check_all(module: Any, params: Any = None, x: Any = None, rng: Any = 0) -> l
     ...     def backward(self, params, tape, grad_y):
     ...         return {}, grad_y
     >>> [report.check for report in check_all(Identity(), {}, [1.0, 2.0])]
-    ['complex_step', 'central_difference', 'second_order']
+    ['complex_step', 'central_difference', 'second_order', 'tape_test']
     """
     problem = Problem.of(module, params, x, rng)
     params, x = split_point(problem.point)
-    runs: list[Callable[..., Report]] = [complex_step, central_difference, second_order]
-    if callable(getattr(module, "jvp", None)):
-        runs.insert(0, dot_test)
+    runs: list[Callable[..., Report]] = [complex_step, central_difference, second_order, dot_test, tape_test]
+    if not callable(getattr(module, "jvp", None)):
+        runs.remove(dot_test)
     return [run(module, params, x, rng=problem.rng) for run in runs]

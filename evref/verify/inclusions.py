@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev as cheb
@@ -57,7 +57,7 @@ def lively(filt: Filter, rng: np.random.Generator) -> Case:
 
 
 def example(name: str) -> Callable[[Graph, np.random.Generator], Case]:
-    return lambda graph, rng: lively(catalogue[name].example(graph, rng), rng)
+    return lambda graph, rng: lively(next(catalogue[name].examples(graph, rng)), rng)
 
 
 def _as_edge_variant(filt: Filter, params: Parameters) -> tuple[Filter, Parameters]:
@@ -114,7 +114,8 @@ def _shift_invariant(filt: Any, params: Parameters) -> tuple[Filter, Parameters]
     """On span{I, S} every Phi^(k) is a_k I + b_k S: multiply the products out."""
     if filt.basis.dimension != 2:
         raise NotRepresentable(
-            f"the null space has dimension {filt.basis.dimension}; a polynomial of S needs span{{I, S}}"
+            f"the null space has dimension {filt.basis.dimension}; expected 2, span{{I, S}}, for a polynomial of S "
+            "of the same order"
         )
     values = filt.basis.support_values  # (nnz, 2): the two basis filters on the support
     identity = np.zeros(filt.graph.nnz)
@@ -177,7 +178,7 @@ def _to_spectral(filt: Filter, params: Parameters) -> tuple[Filter, Parameters]:
 def _edge_variant_to_hybrid(filt: Any, params: Parameters) -> tuple[Filter, Parameters]:
     """All nodes privileged, no polynomial."""
     if filt.zeroth != "none":
-        raise NotRepresentable(f'zeroth is {filt.zeroth!r}; the product of the "open" hybrid starts at k=1, as "none"')
+        raise NotRepresentable(f'zeroth is {filt.zeroth!r}; the product of the "text" hybrid starts at k=1, as "none"')
     large = HybridEdgeVariant(filt.graph, filt.order, filt.in_features, filt.out_features, bias=filt.bias)
     dtype = params["phi"].dtype
     zeros = {name: np.zeros(shape, dtype) for name, shape in large.parameter_shapes().items()}
@@ -223,30 +224,36 @@ def _shift_invariant_complete(graph: Graph, rng: np.random.Generator) -> Case:
 
 ALWAYS = "always"
 lattice: tuple[Inclusion, ...] = (
-    Inclusion("edge_variant", "parallel_edge_variant", ALWAYS, "eq. (evConv)", _to_parallel, example("edge_variant")),
-    Inclusion("polynomial", "edge_variant", "always, in Newton form", "R4", _as_edge_variant, _polynomial),
-    Inclusion("gcn", "polynomial", ALWAYS, "eq. (polFilt)", _gcn, example("gcn")),
-    Inclusion("tagcn", "polynomial", ALWAYS, "eq. (polFilt)", _tagcn, example("tagcn")),
-    Inclusion("dcnn", "polynomial", ALWAYS, "Remark 1", _dcnn, example("dcnn")),
-    Inclusion("chebyshev", "polynomial", ALWAYS, "eq. (polFilt)", _chebyshev, example("chebyshev")),
-    Inclusion("polynomial", "chebyshev", ALWAYS, "eq. (polFilt)", _to_chebyshev, _polynomial),
-    Inclusion("polynomial", "selection_gcnn", "all nodes selected", "eq. (polFilt)", _to_selection, _polynomial),
     Inclusion(
-        "selection_gcnn", "parallel_edge_variant", ALWAYS, "eq. (polFilt)", _as_edge_variant, example("selection_gcnn")
+        "edge_variant", "parallel_edge_variant", ALWAYS, "eq. (evConv, 9)", _to_parallel, example("edge_variant")
+    ),
+    Inclusion(
+        "polynomial", "edge_variant", 'always with zeroth="diagonal", in Newton form', "R4",
+        _as_edge_variant, _polynomial,
+    ),
+    Inclusion("gcn", "polynomial", ALWAYS, "eq. (polFilt, 10)", _gcn, example("gcn")),
+    Inclusion("tagcn", "polynomial", ALWAYS, "eq. (polFilt, 10)", _tagcn, example("tagcn")),
+    Inclusion("dcnn", "polynomial", ALWAYS, "Remark 1", _dcnn, example("dcnn")),
+    Inclusion("chebyshev", "polynomial", ALWAYS, "eq. (polFilt, 10)", _chebyshev, example("chebyshev")),
+    Inclusion("polynomial", "chebyshev", ALWAYS, "eq. (polFilt, 10)", _to_chebyshev, _polynomial),
+    Inclusion("polynomial", "selection_gcnn", "all nodes selected", "eq. (polFilt, 10)", _to_selection, _polynomial),
+    Inclusion(
+        "selection_gcnn", "parallel_edge_variant", ALWAYS, "eq. (polFilt, 10)",
+        _as_edge_variant, example("selection_gcnn"),
     ),
     Inclusion("arma", "polynomial", "finitely many iterations", "Remark 1", _by_coefficients, example("arma")),
     Inclusion(
         "cayley", "polynomial", "Jacobi iterations, constant diagonal of S", "Remark 1",
         _by_coefficients, example("cayley"),
     ),
-    Inclusion("polynomial", "node_variant", "one privileged node", "eq. (nodeV)", _to_node_variant, _polynomial),
+    Inclusion("polynomial", "node_variant", "one privileged node", "eq. (nodeV, 17)", _to_node_variant, _polynomial),
     Inclusion(
-        "node_variant", "edge_variant", "degrees of the nodes differ by at most 2", "R5",
+        "node_variant", "edge_variant", 'zeroth="diagonal", degrees of the nodes differ by at most 2', "R5",
         _as_edge_variant, example("node_variant"), _node_variant_with_a_constant,
     ),
-    Inclusion("polynomial", "hybrid_edge_variant", "edge-variant part zero", "eq. (HEV)", _to_hybrid, _polynomial),
+    Inclusion("polynomial", "hybrid_edge_variant", "edge-variant part zero", "eq. (HEV, 18)", _to_hybrid, _polynomial),
     Inclusion(
-        "edge_variant", "hybrid_edge_variant", 'all nodes privileged, zeroth="none"', "eq. (HEV)",
+        "edge_variant", "hybrid_edge_variant", 'all nodes privileged, zeroth="none"', "eq. (HEV, 18)",
         _edge_variant_to_hybrid, _edge_variant("none"), _edge_variant("diagonal"),
     ),
     Inclusion(
@@ -257,23 +264,36 @@ lattice: tuple[Inclusion, ...] = (
         "critical_edge", "parallel_edge_variant", ALWAYS, "section III-A", _as_edge_variant, example("critical_edge")
     ),
     Inclusion(
-        "shift_invariant_edge_variant", "edge_variant", ALWAYS, "eq. (evResp)",
+        "shift_invariant_edge_variant", "edge_variant", ALWAYS, "eq. (evResp, 12)",
         _as_edge_variant, example("shift_invariant_edge_variant"),
     ),
     Inclusion(
-        "shift_invariant_edge_variant", "polynomial", "null space of dimension 2", "R8",
+        "shift_invariant_edge_variant", "polynomial", "of the same order if the null space has dimension 2", "R8",
         _shift_invariant, _shift_invariant_path, _shift_invariant_complete,
     ),
     Inclusion(
-        "polynomial", "spectral", "real spectrum, kernel of powers", "eq. (specGCNN)",
+        "polynomial", "spectral", "real spectrum, kernel of powers", "eq. (specGCNN, 11)",
         _to_spectral, _symmetric, _rotation,
     ),
     Inclusion(
-        "spectral", "edge_variant", "S diagonalisable, order up to N - 1", "R10", _as_edge_variant, example("spectral")
+        "spectral", "edge_variant", 'S diagonalisable, zeroth="diagonal", order up to N - 1', "R10",
+        _as_edge_variant, example("spectral"),
     ),
     Inclusion("ecc", "edge_variant", "always, of order 1", "Remark 1", _as_edge_variant, example("ecc")),
     Inclusion("monet", "edge_variant", "always, of order 1", "Remark 1", _as_edge_variant, example("monet")),
 )  # fmt: skip
+
+
+class FixedSignal(NamedTuple):
+    """An inclusion at one signal at a time: the weights of `small` are made of x, so that no map of parameters alone
+    can be one. ``small.to_edge_variant(params, x)`` is the map at x."""
+
+    small: str
+    large: str
+    condition: str
+
+
+at_a_fixed_signal = (FixedSignal("attention", "edge_variant", "at a fixed signal, of order 1"),)
 
 
 def matrix_error(small: Case, large: Case) -> float:

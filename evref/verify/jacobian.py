@@ -27,6 +27,10 @@ from .problem import (
 from .report import Report, Row
 
 
+class NotAnalytic(TypeError):
+    """A `forward` that does not take complex numbers, which the complex step needs."""
+
+
 @dataclass(frozen=True)
 class _Probe:
     """The rows u^T J of a Jacobian that are compared: all of them, or three random mixtures."""
@@ -149,15 +153,16 @@ def complex_step(
 
     Raises
     ------
-    TypeError
-        If `forward` answers complex input with a real output: the imaginary part was dropped on the way.
+    NotAnalytic
+        A TypeError: `forward` refused complex input, or answered it with a real output, so that the imaginary part was
+        dropped on the way.
 
     Examples
     --------
     >>> import numpy as np
     >>> class Sine:
     ...     def forward(self, params, x):
-    ...         return np.sin(x), x
+    ...         return np.sin(x), x.copy()
     ...     def backward(self, params, x, grad_y):
     ...         return {}, np.cos(x) * grad_y
     >>> complex_step(Sine(), {}, [0.1, 0.2]).ok
@@ -175,12 +180,15 @@ def complex_step(
     def column(key: Key, i: int) -> np.ndarray:
         block = point[key].copy()
         block.flat[i] += 1j * h
-        y = problem.forward({**point, key: block})
+        hint = "where the function is not analytic, use central_difference"
+        try:
+            y = problem.forward({**point, key: block})
+        except Exception as error:
+            what = f"{type(module).__name__}.forward raised {type(error).__name__} for complex128 input ({error})"
+            raise NotAnalytic(f"{what}; {hint}") from error
         if y.dtype.kind != "c":
-            raise TypeError(
-                f"{type(module).__name__}.forward gave {y.dtype} for complex128 input; expected complex128 "
-                "(where the function is not analytic, use central_difference)"
-            )
+            what = f"{type(module).__name__}.forward gave {y.dtype} for complex128 input"
+            raise NotAnalytic(f"{what}; expected complex128 ({hint})")
         return y.imag / h
 
     ours = probe.pullbacks(problem)
@@ -237,7 +245,7 @@ def central_difference(
     >>> import numpy as np
     >>> class ReLU:
     ...     def forward(self, params, x):
-    ...         return np.maximum(x, 0), x
+    ...         return np.maximum(x, 0), x.copy()
     ...     def backward(self, params, x, grad_y):
     ...         return {}, (x > 0) * grad_y
     >>> report = central_difference(ReLU(), {}, [-1.0, 0.0, 2.0])

@@ -10,29 +10,24 @@ import numpy as np
 from .. import kernels
 from ..contract import Module
 from ..filters import catalogue
-from ..graph import Graph, generators
+from ..graph import generators
 from ..learn import layer_catalogue
 from . import gradcheck
 from .claims import Outcome, claim
+from .examples import KINDS, named_examples, probe_graph
 from .report import Report
 
 
-def _graphs() -> dict[str, Graph]:
-    return {
-        "undirected": generators.erdos_renyi(6, 0.5, rng=1),
-        "directed": generators.erdos_renyi(6, 0.5, rng=2, directed=True),
-    }
-
-
 def _cases() -> Iterator[tuple[str, Module, dict[str, np.ndarray], np.ndarray]]:
-    """Every filter and layer on both graphs, with parameters and signal of size one."""
+    """Every configuration of every filter and layer on both graphs, with parameters and signal of size one."""
     for name, cls in {**catalogue, **layer_catalogue}.items():
-        for kind, graph in _graphs().items():
-            rng = np.random.default_rng(7)
-            module = cls.example(graph, rng)  # type: ignore[attr-defined]
-            params = {key: rng.uniform(-1, 1, shape) for key, shape in module.parameter_shapes().items()}
-            x = rng.standard_normal((2, *(module.in_shape or (2, graph.n_nodes))))
-            yield f"{name} ({kind})", module, params, x
+        for kind in KINDS:
+            graph = probe_graph(5, kind, 1)
+            for configuration, module in named_examples(cls, graph, 7).items():
+                rng = np.random.default_rng(7)
+                params = {key: rng.uniform(-1, 1, shape) for key, shape in module.parameter_shapes().items()}
+                x = rng.standard_normal((2, *(module.in_shape or (2, graph.n_nodes))))
+                yield f"{name} ({configuration}{', ' if configuration else ''}{kind})", module, params, x
 
 
 def _rung(check: Callable[..., Report], tolerance: float) -> Outcome:
@@ -82,6 +77,11 @@ def _results(module: Module, params: dict[str, np.ndarray], x: np.ndarray) -> li
     return [y, grad_x, *grads.values(), module.jvp(params, x, params, np.sin(x))]
 
 
+@claim("tape", "every gradient", "x, y and parameters may change between the passes, and are not changed by them")
+def tape() -> Outcome:
+    return _rung(gradcheck.tape_test, 1e-12)
+
+
 @claim("backends", "compiled kernels", "numba and NumPy kernels give the same output, gradients and tangents")
 def backends_agree() -> Outcome:
     worst, place, n = 0.0, "", 0
@@ -91,7 +91,7 @@ def backends_agree() -> Outcome:
             with kernels.use_backend(backend):
                 results[backend] = _results(module, params, x)
         for a, b in zip(*results.values(), strict=True):
-            error = float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-300))
+            error = float(np.abs(a - b).max(initial=0) / max(np.abs(b).max(initial=0), 1e-300))
             n += 1
             if error >= worst:
                 worst, place = error, label
@@ -108,7 +108,7 @@ def threads_do_not_matter() -> Outcome:
     different, n = 0, 0
     for cls in catalogue.values():
         rng = np.random.default_rng(6)
-        filt = cls.example(graph, rng)
+        filt = next(cls.examples(graph, rng))
         params = filt.init(rng)
         x = rng.standard_normal((2000, *filt.in_shape))  # enough work for threads to be used at all
         results = []

@@ -20,7 +20,7 @@ LOCALISE_LIMIT = 20_000  # one-hot tangents
 ROUNDING = 64 * EPS  # what sums of a few thousand terms may lose
 # A block whose derivative vanishes (a bias in front of a normalisation) holds nothing but the rounding of the others:
 # no block is judged on a scale finer than this share of the largest.
-SHARE = 1e-2
+SHARE = 0.1
 # A wrong gradient may be huge or inf. That is for the report to say, not for a warning in the middle of a norm.
 quiet = np.errstate(over="ignore", invalid="ignore")
 
@@ -64,8 +64,12 @@ class Problem:
         nobody promised that a tape survives its first use."""
         point = self.point if point is None else point
         y, tape = forward_at(self.module, point)
-        params, x = split_point(point)
-        result = self.module.backward(params, tape, cotangent(y) if callable(cotangent) else cotangent)
+        params, _ = split_point(point)
+        return self.as_gradient(self.module.backward(params, tape, cotangent(y) if callable(cotangent) else cotangent))
+
+    def as_gradient(self, result: Any) -> Point:
+        """What `backward` returned, as float64 copies; a GradientError where names or shapes do not fit."""
+        params, x = split_point(self.point)
         grads, grad_x = checked_pair(self.module, "backward", "(grads, grad_x)", result)
         if not isinstance(grads, Mapping) or grads.keys() != params.keys():
             got = sorted(map(str, grads)) if isinstance(grads, Mapping) else type(grads).__name__

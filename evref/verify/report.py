@@ -33,6 +33,8 @@ class Row:
         Which entry of y was differentiated, where a full Jacobian was compared.
     skipped : int
         Entries that were left out because the function has a kink there.
+    note : str
+        What a failure of this row means, where the numbers do not say it.
     """
 
     block: str
@@ -44,6 +46,7 @@ class Row:
     index: tuple[int, ...] | None = None
     output: tuple[int, ...] | None = None
     skipped: int = 0
+    note: str = ""
 
     @property
     def ok(self) -> bool:
@@ -113,6 +116,7 @@ class Report:
             sized = enumerate(zip(cells, widths, strict=True))
             padded = [cell.ljust(width) if i in left else cell.rjust(width) for i, (cell, width) in sized]
             lines.append(("  " + "  ".join(padded)).rstrip())
+        lines += [f"  {row.block}: {row.note}" for row in self.rows if row.note and not row.ok]
         if self.skipped:
             lines.append(f"  skipped at a kink: {self.skipped}")
         return "\n".join(lines)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import evref as ev
+from evref import renamed
 from evref.experiments.models import EXTRA_MODELS, MODELS, network
 from evref.graph.fourier import fourier_basis
 
@@ -26,7 +27,7 @@ def build(model, **options):
         ("nv-degree", (K + 1) * F * B, ((K + 1) * B) ** -0.5),
         ("nv-proxies", (K + 1) * F * B, ((K + 1) * B) ** -0.5),
         ("ev", F * (K * GRAPH.nnz + N), ((K + 1) * N) ** -0.5),
-        ("ev-letter", F * K * GRAPH.nnz, (K * N) ** -0.5),
+        ("ev-equation", F * K * GRAPH.nnz, (K * N) ** -0.5),
         ("hev-degree", None, ((K + 1) * N) ** -0.5),
         ("hev-proxies", None, ((K + 1) * N) ** -0.5),
     ],
@@ -56,16 +57,16 @@ def test_privileged_nodes():
         by_degree, by_proxies = (build(f"{kind}-{how}").layers[0].nodes for how in ("degree", "proxies"))
         assert sorted(degree[by_degree]) == sorted(degree)[-B:]
         assert set(by_degree) != set(by_proxies) and len(by_proxies) == B
-    assert [build(f"hev-degree{r}").layers[0].reading for r in ("", "-letter", "-script")] == [
-        "open",
-        "letter",
-        "script",
+    assert [build(f"hev-degree{r}").layers[0].reading for r in ("", "-equation", "-authors-code")] == [
+        "text",
+        "equation",
+        "authors_code",
     ]
 
 
-def test_the_spline_of_the_scripts_is_deaf_to_what_a_diffusion_leaves():
+def test_the_spline_without_the_top_row_is_deaf_to_what_a_diffusion_leaves():
     """S^t x tends to the eigenvector of lambda_max: the kernel without a row for it lets nothing of that through."""
-    ours, theirs = build("spectral").layers[0], build("spectral-script").layers[0]
+    ours, theirs = build("spectral").layers[0], build("spectral-no-top-row").layers[0]
     basis = fourier_basis(GRAPH)
     top = int(np.argmax(basis.eigenvalues.real))
     params = ours.init(rng=0)
@@ -76,7 +77,14 @@ def test_the_spline_of_the_scripts_is_deaf_to_what_a_diffusion_leaves():
     assert np.array_equal(np.delete(ours.B, top, 0), np.delete(theirs.B, top, 0))
 
 
-@pytest.mark.parametrize("model", ["gcn", "nv", "nv-random", "hev-degree-wide", "spectral-", "ev-letter-2"])
+@pytest.mark.parametrize("model", ["gcn", "nv", "nv-random", "hev-degree-wide", "spectral-", "ev-equation-2"])
 def test_unknown_models_are_named(model):
     with pytest.raises(ValueError, match=f"model is '{model}'; expected one of spectral, polynomial"):
         build(model)
+
+
+@pytest.mark.parametrize(("old", "new"), renamed.CHOICES["models"].items())
+def test_models_that_were_renamed_say_their_new_name(old, new):
+    assert new in EXTRA_MODELS
+    with pytest.raises(ValueError, match=f"model is '{old}'.*is called '{new}' now"):
+        build(old)

@@ -29,7 +29,11 @@ CALL = [
 
 def start(folder, jobs):
     command = [sys.executable, "-m", "evref", *CALL, "--jobs", str(jobs), "--out", str(folder)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        # The background of a shell ignores SIGINT and so would its children: Ctrl-C must arrive here.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
 
 
 def wait_for(folder, lines, process):

@@ -47,7 +47,8 @@ def test_differences_are_paired_on_common_cells():
     assert polynomial.difference is None and polynomial.difference_last is None
     # group 0: +10 and +20; group 1: +2, and a cell that the polynomial does not have
     assert ev.difference[0] == (15 + 2) / 2 and ev.difference_last[0] == (0 + 10) / 2
-    assert all(map(math.isnan, ev.difference[1:])), "two groups say nothing of their spread"
+    half = 12.7062047 * 13 / 2  # t with one degree of freedom, of 15 and 2
+    assert ev.difference[1:] == pytest.approx((8.5 - half, 8.5 + half))
 
 
 def ten_groups(draws, seed=0):
@@ -62,18 +63,14 @@ def ten_groups(draws, seed=0):
     return effect, records(figures)
 
 
-def test_interval_is_a_bootstrap_over_groups():
-    from scipy.stats import bootstrap
+def test_interval_is_students_over_groups():
+    from scipy.stats import t
 
     effect, kept = ten_groups(draws=1)
     mean, low, high = statistics.rows(Toy(), kept)[1].difference
-    expected = bootstrap((effect,), np.mean, method="BCa", n_resamples=99_999).confidence_interval
+    expected = t.interval(0.95, 9, loc=effect.mean(), scale=effect.std(ddof=1) / math.sqrt(10))
     assert mean == pytest.approx(effect.mean())
-    assert statistics.rows(Toy(), kept)[1].difference == (mean, low, high), "the same every time"
-    assert (low, high) == pytest.approx((expected.low, expected.high), rel=0.05)
-    # about as wide as Student's, though a bootstrap of ten is narrower
-    half = 2.262 * effect.std(ddof=1) / math.sqrt(10)
-    assert 0.7 * half < (high - low) / 2 < 1.1 * half
+    assert (low, high) == pytest.approx(expected, rel=1e-12)
 
 
 def test_more_draws_on_the_same_graphs_are_no_new_graphs():
@@ -82,15 +79,38 @@ def test_more_draws_on_the_same_graphs_are_no_new_graphs():
     )
 
 
-@pytest.mark.parametrize("groups", [1, 2, 3])
-def test_too_few_groups_have_no_interval(groups):
-    assert all(map(math.isnan, statistics.interval(np.arange(groups, dtype=float))))
-
-
-def test_four_groups_and_equal_ones():
-    low, high = statistics.interval(np.array([1.0, 2.0, 3.0, 4.0]))
-    assert 1 <= low < 2.5 < high <= 4
+def test_one_group_has_no_interval_and_two_have_a_wide_one():
+    assert all(map(math.isnan, statistics.interval(np.array([]))))
+    assert all(map(math.isnan, statistics.interval(np.array([3.0]))))
+    assert statistics.interval(np.array([0.0, 2.0])) == pytest.approx((1 - 12.7062047, 1 + 12.7062047))
     assert statistics.interval(np.full(10, 3.0)) == (3.0, 3.0)
+
+
+def test_the_interval_covers_what_it_says():
+    rng = np.random.default_rng(0)
+    ends = np.array([statistics.interval(rng.standard_normal(10)) for _ in range(4000)])
+    covered = np.mean((ends[:, 0] <= 0) & (ends[:, 1] >= 0))
+    assert abs(covered - 0.95) < 3 * math.sqrt(0.95 * 0.05 / 4000)  # BCa: 0.91
+
+
+def test_components_find_the_deviations_that_were_put_in():
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(2, 6, 3000)  # unequal, many groups: the estimates are near the truth
+    found = statistics.components([4 * rng.standard_normal() + 9 * rng.standard_normal(n) for n in sizes])
+    assert found == pytest.approx((9.0, 4.0), rel=0.05)
+    pooled = statistics.components([9 * rng.standard_normal(4) for _ in range(3000)])
+    assert pooled.within == pytest.approx(9.0, rel=0.05) and pooled.between < 1.5
+
+
+def test_components_by_hand_and_where_there_are_none():
+    # means 2 and 12, deviations √2 in both: MSW 2, MSB 100, (100 − 2) / 2 = 49
+    assert statistics.components([np.array([1.0, 3.0]), np.array([11.0, 13.0])]) == (math.sqrt(2), 7.0)
+    assert statistics.components([np.array([1.0, 3.0]), np.array([1.0, 3.0])]).between == 0
+    assert all(map(math.isnan, statistics.components([np.array([1.0]), np.array([2.0])])))
+    assert math.isnan(statistics.components([np.array([1.0, 2.0])]).between)
+    ev = statistics.rows(Toy(), ten_groups(draws=4)[1])[1]
+    assert ev.spread_difference.within == pytest.approx(0, abs=1e-6)
+    assert ev.spread_difference.between == pytest.approx(ten_groups(4)[0].std(ddof=1))
 
 
 def test_failures_and_rows_without_records():
@@ -122,5 +142,15 @@ def test_csv_has_every_number():
     rows = list(csv.DictReader(io.StringIO(table.csv_text(statistics.rows(Toy(), TWO_GROUPS)))))
     assert [row["model"] for row in rows] == ["polynomial", "ev"]
     assert float(rows[1]["best_mean"]) == 83.0 and float(rows[1]["difference_last_mean"]) == 5.0
-    assert float(rows[1]["paper_sd"]) == 10.77 and rows[0]["paper_mean"] == "" == rows[1]["difference_low"]
+    assert float(rows[1]["paper_sd"]) == 10.77 and rows[0]["paper_mean"] == "" == rows[0]["difference_low"]
+    assert float(rows[1]["spread_within"]) == pytest.approx(math.sqrt((450 + 162) / 2))  # of 60, 90 and 82, 100
+    assert rows[0]["spread_difference_within"] == ""
     assert rows[0]["n"] == "3" and rows[0]["seconds_per_epoch"] == "0.5"
+
+
+def test_the_spread_is_shown_where_there_are_draws():
+    rows = statistics.rows(Toy(), TWO_GROUPS)
+    head, _, ev = table.spread_text(rows).splitlines()
+    assert head.split()[:3] == ["model", "best", "last"] and "17.5 / 0.0" in ev
+    assert table.spread_markdown(rows).count("\n") == 3
+    assert table.spread_rows(statistics.rows(Toy(), ten_groups(1)[1])) == []

@@ -104,7 +104,7 @@ def test_small_integers_are_exact():
 
 @given(graph=graphs(), seed=st.integers(0, 99))
 def test_with_one_attribute_per_entry_it_is_every_edge_variant_step(graph, seed):
-    """u = the identity: the generator is a table, and the class is the whole of eq. (evConv) at K = 1."""
+    """u = the identity: the generator is a table, and the class is the whole of eq. (evConv, 9) at K = 1."""
     free = ev.EdgeVariant(graph, 1, 2, 3)
     phi = lively(free, seed)["phi"]
     filt = ev.ECC(graph, np.eye(graph.nnz), hidden=(), in_features=2, out_features=3)

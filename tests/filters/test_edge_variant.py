@@ -87,6 +87,88 @@ def test_counts_are_the_papers(graph, order, F, G):
     assert diagonal.n_operations(5) == 5 * F * G * (order * (M + N) + N)
 
 
+# ---- without self-loops ----------------------------------------------------------------------------------------------
+@each_zeroth
+@given(graph=graphs(), order=st.integers(1, 4), F=st.integers(1, 2), G=st.integers(1, 2), seed=st.integers(0, 99))
+def test_without_self_loops(zeroth, graph, order, F, G, seed):
+    """After eq. (EVout, 7): K M parameters, and the filter with self-loops whose diagonals are zero."""
+    filt = ev.EdgeVariant(graph, order, G, F, zeroth=zeroth, self_loops=False, bias=True)
+    M, N = graph.n_edges, graph.n_nodes
+    assert filt.n_parameters == F * G * (order * M + (N if zeroth == "diagonal" else 0)) + F
+    assert filt.n_operations(3) == 3 * F * G * (order * M + (N if zeroth != "none" else 0))
+    params, x, v = lively(filt, seed), normal(seed, 3, G, N), normal(seed + 1, 3, F, N)
+    whole, embedded = filt.to_edge_variant(params)
+    assert whole.self_loops and not embedded["phi"][..., graph.diagonal].any()
+    (y, tape), (expected, expected_tape) = filt.forward(params, x), whole.forward(embedded, x)
+    close(y, expected)
+    close(y, np.einsum("fgij,bgj->bfi", filt.matrix(params), x) + params["bias"][:, None])
+    assert filt.matrix(params).shape == (F, G, N, N)
+    (grads, grad_x), (wide, wide_x) = filt.backward(params, tape, v), whole.backward(embedded, expected_tape, v)
+    close(grad_x, wide_x)
+    between = np.delete(np.arange(graph.nnz), graph.diagonal)
+    close(grads["phi"], wide["phi"][..., between])
+    for report in ev.gradcheck.check_all(filt, params, x):
+        report.raise_if_failed()
+
+
+@pytest.mark.parametrize("n_nodes", [1, 3])
+def test_without_self_loops_and_without_edges_nothing_is_left(n_nodes):
+    graph = ev.Graph(np.eye(n_nodes))  # self-loops of S play no part
+    filt = ev.EdgeVariant(graph, 2, self_loops=False)
+    assert filt.n_parameters == 0
+    y, tape = filt.forward(filt.init(0), np.ones((4, 1, n_nodes)))
+    assert not y.any()
+    assert not filt.backward(filt.init(0), tape, np.ones_like(y))[1].any()
+    start = ev.EdgeVariant(graph, 2, zeroth="identity", self_loops=False)
+    np.testing.assert_array_equal(start.forward(start.init(0), np.ones((1, n_nodes)))[0], np.ones((1, n_nodes)))
+
+
+def test_without_self_loops_nan_does_not_pass_unseen():
+    """A node without neighbours is heard by nobody: what it holds must be looked at on the way in."""
+    graph = ev.Graph.from_edges(3, [0], [1])
+    filt = ev.EdgeVariant(graph, 2, self_loops=False)
+    params = filt.init(0)
+    with pytest.raises(ValueError, match="x has 1 value"):
+        filt.forward(params, np.array([1.0, 1.0, np.nan]))
+    _, tape = filt.forward(params, np.ones(3))
+    with pytest.raises(ValueError, match="grad_y has 1 value"):
+        filt.backward(params, tape, np.array([1.0, 1.0, np.nan]))
+
+
+def test_a_network_without_self_loops_learns_and_is_saved(tmp_path):
+    """The fused step of `fit` uses the pattern of the filter, not that of the graph."""
+    graph, label = ev.generators.stochastic_block_model(20, 2, 0.8, 0.1, rng=0)
+    x = np.eye(20)[:, None, :]
+    net = ev.Network([
+        ev.EdgeVariant(graph, 2, 1, 4, self_loops=False, bias=True), ev.ReLU(), ev.Dense((4, 20), outputs=2)
+    ])  # fmt: skip
+    embedded = ev.Network([ev.EdgeVariant(graph, 2, 1, 4, bias=True), *net.layers[1:]])
+    start = net.init(0)
+    for optimizer in (ev.SGD(0.1), ev.Adam(0.01)):
+        result = ev.fit(net, start, (x, label), loss=ev.CrossEntropy(), optimizer=optimizer, epochs=3, rng=0)
+        before, after = (ev.CrossEntropy().forward(net.predict(p, x), label)[0] for p in (start, result.params))
+        assert after < before
+    _, phi = net.layers[0].to_edge_variant({"phi": result.params["0.phi"], "bias": result.params["0.bias"]})
+    close(embedded.predict({**result.params, "0.phi": phi["phi"]}, x), net.predict(result.params, x))
+    ev.save_network(tmp_path / "net.npz", net, result.params)
+    again, params = ev.load_network(tmp_path / "net.npz")
+    assert not again.layers[0].self_loops
+    np.testing.assert_array_equal(again.predict(params, x), net.predict(result.params, x))
+
+
+def test_around_without_self_loops():
+    graph = ev.generators.path(30)
+    filt = ev.EdgeVariant(graph, 3, self_loops=False, zeroth="diagonal")
+    part, params, x = filt.around([10]), lively(filt), np.zeros(30)
+    x[10] = 2.0
+    y, tape = part.filter.forward(part.take(params), x[part.nodes])
+    whole_y, whole_tape = filt.forward(params, x)
+    close(y, whole_y[part.nodes])
+    v = normal(0, 30)
+    close(part.put(part.filter.backward(part.take(params), tape, v[part.nodes])[0])["phi"],
+          filt.backward(params, whole_tape, v)[0]["phi"])  # fmt: skip
+
+
 def test_direction():
     """R12: S[i, j] weighs j -> i; a delta at the source of an edge appears at its target."""
     graph = ev.Graph.from_edges(2, source=[0], target=[1])

@@ -10,7 +10,7 @@ from strategies import GRAPHS, close, graphs, lively, normal
 
 import evref as ev
 
-READINGS = ("open", "letter", "script")
+READINGS = ("text", "equation", "authors_code")
 each_graph = pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS.keys())
 each_reading = pytest.mark.parametrize("reading", READINGS)
 
@@ -21,7 +21,7 @@ def oracle(filt: ev.HybridEdgeVariant, params: dict, x: np.ndarray) -> np.ndarra
     S = graph.S.toarray()
     N = graph.n_nodes
     entries = [(i, j) for i in range(N) for j in range(N) if S[i, j] != 0 or i == j]
-    chosen = [(i, j) for i, j in entries if i in B or (filt.reading == "script" and j in B)]
+    chosen = [(i, j) for i, j in entries if i in B or (filt.reading == "authors_code" and j in B)]
     y = np.zeros((len(x), filt.out_features, N))
     for b in range(len(x)):
         for f in range(filt.out_features):
@@ -34,7 +34,7 @@ def oracle(filt: ev.HybridEdgeVariant, params: dict, x: np.ndarray) -> np.ndarra
                 for r, node in enumerate(filt.nodes):
                     start[node] = params["phi0"][f, g, r] * x[b, g, node]
                 y[b, f] += start
-                w = x[b, g] if filt.reading == "open" else start
+                w = x[b, g] if filt.reading == "text" else start
                 for k in range(filt.order):
                     new = np.zeros(N)
                     for p, (i, j) in enumerate(chosen):
@@ -80,11 +80,11 @@ def test_exact_in_small_integers():
         "phi0": np.array([[[7.0]]]),
         "poly": np.array([1.0, 1.0, 0.0]).reshape(3, 1, 1),
     }
-    # open: w1 = 2*1 + 5*10 = 52, w2 = 4*0 + 3*52 = 156; letter: w0 = 70, w1 = 350, w2 = 1050
-    for reading, steps in [("open", 52 + 156), ("letter", 350 + 1050)]:
+    # text: w1 = 2*1 + 5*10 = 52, w2 = 4*0 + 3*52 = 156; equation: w0 = 70, w1 = 350, w2 = 1050
+    for reading, steps in [("text", 52 + 156), ("equation", 350 + 1050)]:
         filt = ev.HybridEdgeVariant(graph, 2, nodes=[1], reading=reading)
         np.testing.assert_array_equal(filt.forward(params, x)[0], [1, 10 + 1 + 70 + steps, 100 + 10])
-    filt = ev.HybridEdgeVariant(graph, 2, nodes=[1], reading="script")
+    filt = ev.HybridEdgeVariant(graph, 2, nodes=[1], reading="authors_code")
     assert ev.selection.edge_list(graph, filt.positions).tolist() == [[0, 1], [1, 1], [1, 2]]
     wide = {**params, "phi": np.array([[2.0, 5.0, 1.0], [4.0, 3.0, 1.0]]).reshape(2, 1, 1, 3)}
     np.testing.assert_array_equal(filt.forward(wide, x)[0], [1, 10 + 1 + 70 + 350 + 1050, 100 + 10 + 70 + 350])
@@ -108,7 +108,9 @@ def test_no_privileged_node_is_the_polynomial(reading, graph):
 
 
 @each_graph
-@pytest.mark.parametrize(("reading", "zeroth"), [("letter", "diagonal"), ("script", "diagonal"), ("open", "none")])
+@pytest.mark.parametrize(
+    ("reading", "zeroth"), [("equation", "diagonal"), ("authors_code", "diagonal"), ("text", "none")]
+)
 def test_all_nodes_are_the_full_edge_variant_filter_and_the_polynomial(reading, zeroth, graph):
     filt, full = ev.HybridEdgeVariant(graph, 2, reading=reading), ev.EdgeVariant(graph, 2, zeroth=zeroth)
     params = lively(filt)
@@ -153,7 +155,7 @@ def test_live_parameters_are_those_with_a_gradient(reading, graph, order, size, 
         np.testing.assert_array_equal(value, live[key], err_msg=key)
 
 
-@pytest.mark.parametrize(("reading", "dead", "total"), [("letter", 12, 18), ("open", 8, 18), ("script", 4, 30)])
+@pytest.mark.parametrize(("reading", "dead", "total"), [("equation", 12, 18), ("text", 8, 18), ("authors_code", 4, 30)])
 def test_dead_parameters_on_a_path(reading, dead, total):
     filt = ev.HybridEdgeVariant(ev.generators.path(5), 3, nodes=[1, 3], reading=reading)
     live = filt.live_parameters()["phi"]
@@ -164,13 +166,13 @@ def test_readings_differ_and_agree_where_they_should():
     graph = GRAPHS["undirected"]
     x = normal(0, 7)
     outputs = {}
-    for reading in ("open", "letter"):
+    for reading in ("text", "equation"):
         filt = ev.HybridEdgeVariant(graph, 2, nodes=[1, 4], reading=reading)
         params = lively(filt)
         outputs[reading] = filt.forward(params, x)[0], filt.forward({**params, "phi0": np.ones((1, 1, 2))}, x)[0]
-    assert np.abs(outputs["open"][0] - outputs["letter"][0]).max() > 0.01
-    assert np.abs(outputs["open"][1] - outputs["letter"][1]).max() > 0.01  # not the scale: neighbours are erased
-    everyone = [ev.HybridEdgeVariant(graph, 2, reading=reading) for reading in ("open", "letter")]
+    assert np.abs(outputs["text"][0] - outputs["equation"][0]).max() > 0.01
+    assert np.abs(outputs["text"][1] - outputs["equation"][1]).max() > 0.01  # not the scale: neighbours are erased
+    everyone = [ev.HybridEdgeVariant(graph, 2, reading=reading) for reading in ("text", "equation")]
     params = {**lively(everyone[0]), "phi0": np.ones((1, 1, 7))}
     close(everyone[0].forward(params, x)[0], everyone[1].forward(params, x)[0], rtol=1e-14)
 
@@ -182,7 +184,7 @@ def test_embedding_is_a_sum_of_recursions(reading, graph, order, size, seed):
     filt = ev.HybridEdgeVariant(graph, order, 2, 2, nodes=privileged(graph, size, seed), reading=reading, bias=True)
     params, x = lively(filt, seed), normal(seed, 2, 2, graph.n_nodes)
     ev_filt, ev_params = filt.to_edge_variant(params)
-    assert ev_filt.terms == (3 if reading == "open" else 2) and ev_filt.order == order
+    assert ev_filt.terms == (3 if reading == "text" else 2) and ev_filt.order == order
     close(ev_filt.matrix(ev_params), filt.matrix(params), rtol=1e-10)
     close(ev_filt.forward(ev_params, x)[0], filt.forward(params, x)[0], rtol=1e-10)
 
@@ -225,7 +227,7 @@ def test_init_scale_is_the_authors():
         (
             {"order": 1, "reading": "loose"},
             ValueError,
-            "reading is 'loose'; expected one of 'open', 'letter', 'script'",
+            "reading is 'loose'; expected one of 'text', 'equation', 'authors_code'",
         ),
         ({"order": 1, "in_features": 0}, ValueError, "in_features is 0"),
     ],
@@ -238,3 +240,9 @@ def test_bad_arguments_are_named(arguments, error, message):
 def test_a_matrix_is_not_a_graph():
     with pytest.raises(TypeError, match="graph is ndarray; expected an evref.Graph"):
         ev.HybridEdgeVariant(np.eye(3), 2)
+
+
+@pytest.mark.parametrize(("old", "new"), [("open", "text"), ("letter", "equation"), ("script", "authors_code")])
+def test_readings_that_were_renamed_say_their_new_name(old, new):
+    with pytest.raises(ValueError, match=f"reading is '{old}'; expected one of .* \\('{old}' is called '{new}' now\\)"):
+        ev.HybridEdgeVariant(ev.generators.path(4), 1, reading=old)

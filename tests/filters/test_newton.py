@@ -11,6 +11,7 @@ from strategies import GRAPHS, close, graphs, normal, random_graph
 import evref as ev
 from evref import checks
 from evref.filters.newton import divided_differences, newton_embedding, newton_nodes, spectral_bound
+from evref.verify.paper.polynomial import complete_with_weights, five_nodes, nearest_in_family
 
 DIRECTED = random_graph(5, 8, directed=True, density=0.4)
 NAMED = {
@@ -153,6 +154,24 @@ def test_without_zeroth_term_no_real_root():
     for coefficients, zeroth in (([1, 0, 1], "none"), ([2, 0, 1], "identity"), ([1, 0, 0, 0, 1], "none")):
         with pytest.raises(ev.NotRepresentable, match=r"no real root.*factor of p"):
             newton_embedding(DIRECTED, bank(*coefficients), zeroth=zeroth)
+
+
+def test_degree_one_is_needed_for_the_real_root():
+    """Phi's that are polynomials of S of higher degree reach 1 + s^2 at K = 2; the Newton form says why it does not."""
+    dense = complete_with_weights()
+    S = dense.S.toarray()
+    wanted = np.eye(4) + S @ S
+    phi = np.stack([wanted.ravel(), np.zeros(16)]).reshape(2, 1, 1, 16)
+    np.testing.assert_array_equal(ev.EdgeVariant(dense, order=2).matrix({"phi": phi})[0, 0], wanted)
+
+    for graph, d, reached in ((five_nodes(), 3, True), (ev.generators.path(5), 2, False)):
+        dimension, distance = nearest_in_family(graph, 20, np.random.default_rng(0))
+        assert dimension == d and (distance < 1e-13 if reached else distance > 0.05)
+    for graph in (dense, five_nodes()):
+        with pytest.raises(
+            ev.NotRepresentable, match=r"Phi's of degree 0 or 1 in S \(on some graphs others would do, R4\)"
+        ):
+            newton_embedding(graph, bank(1, 0, 1), zeroth="none")
 
 
 # ---- bad input ------------------------------------------------------------------------------------------------------

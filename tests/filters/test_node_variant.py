@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 from strategies import GRAPHS, close, graphs, lively, normal
 
 import evref as ev
@@ -17,7 +18,10 @@ each_graph = pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS.keys()
 def oracle(filt: ev.NodeVariant, params: dict, x: np.ndarray) -> np.ndarray:
     """Node by node: y_i = sum_k phi^(k) of the node that i copies, times (S^k x)_i."""
     S = filt.graph.S.toarray()
-    place = ev.selection.nearest_privileged(filt.graph, filt.nodes)
+    if filt.mapping is None:
+        C = np.eye(filt.nodes.size)[ev.selection.nearest_privileged(filt.graph, filt.nodes)]
+    else:
+        C = filt.mapping
     y = np.zeros((len(x), filt.out_features, filt.graph.n_nodes))
     for b in range(len(x)):
         for f in range(filt.out_features):
@@ -25,7 +29,7 @@ def oracle(filt: ev.NodeVariant, params: dict, x: np.ndarray) -> np.ndarray:
                 z = x[b, g]
                 for k in range(filt.order + 1):
                     for i in range(filt.graph.n_nodes):
-                        y[b, f, i] += params["phi"][k, f, g, place[i]] * z[i]
+                        y[b, f, i] += sum(C[i, p] * params["phi"][k, f, g, p] for p in range(len(filt.nodes))) * z[i]
                     z = S @ z
     return y
 
@@ -37,6 +41,72 @@ def test_the_equation_in_loops(graph, order, size, seed):
     params, x = lively(filt, seed), normal(seed, 2, 2, graph.n_nodes)
     close(filt.forward(params, x)[0], oracle(filt, params, x))
     ev.gradcheck.dot_test(filt, params, x).raise_if_failed()
+
+
+@given(graph=graphs(), order=st.integers(0, 3), size=st.integers(1, 8), seed=st.integers(0, 99))
+def test_any_binary_matrix_maps_the_coefficients(graph, order, size, seed):
+    """eq. (nodeV, 17): C_B is any matrix of zeros and ones; rows with several ones or none among them."""
+    rng = np.random.default_rng(seed)
+    nodes = rng.permutation(graph.n_nodes)[:size]
+    C = rng.integers(0, 2, (graph.n_nodes, len(nodes)))
+    filt = ev.NodeVariant(graph, order, 2, 2, nodes=nodes, mapping=C)
+    params, x = lively(filt, seed), normal(seed, 2, 2, graph.n_nodes)
+    close(filt.forward(params, x)[0], oracle(filt, params, x))
+    y = np.einsum("fgij,bgj->bfi", filt.matrix(params), x)
+    close(filt.forward(params, x)[0], y)
+    for report in ev.gradcheck.check_all(filt, params, x):
+        report.raise_if_failed()
+    unused = ~C.any(axis=0)
+    grads, _ = filt.backward(params, filt.forward(params, x)[1], np.ones_like(y))
+    assert not grads["phi"][..., unused].any()
+    try:
+        large, embedded = filt.to_edge_variant(params)
+    except ev.NotRepresentable:  # a node without a 1 has the zero polynomial, of degree -1
+        assert order >= 2 and not C.any(axis=1).all()
+        large, embedded, distance = filt.limit_embedding(params, 1e-9)
+        assert distance < 1e-6
+    else:
+        close(large.matrix(embedded), filt.matrix(params), rtol=1e-9)
+
+
+@each_graph
+def test_the_default_mapping_given_by_hand_is_the_default(graph):
+    nodes = np.arange(graph.n_nodes)[::-1][:3]
+    C = np.eye(len(nodes))[ev.selection.nearest_privileged(graph, nodes)]
+    default, given_ = ev.NodeVariant(graph, 2, nodes=nodes), ev.NodeVariant(graph, 2, nodes=nodes, mapping=C)
+    by_sparse = ev.NodeVariant(graph, 2, nodes=nodes, mapping=sparse.csr_array(C))
+    params, x = lively(default), normal(0, 3, 1, graph.n_nodes)
+    for filt in (given_, by_sparse):
+        close(filt.forward(params, x)[0], default.forward(params, x)[0])
+        np.testing.assert_array_equal(filt.mapping, C)
+    assert given_.signature == by_sparse.signature != default.signature
+
+
+@pytest.mark.parametrize(
+    ("mapping", "error", "message"),
+    [
+        (np.ones((7, 3)), ValueError, r"mapping has shape \(7, 3\); expected \(7, 2\)"),
+        (np.ones((2, 7)), ValueError, r"mapping has shape \(2, 7\); expected \(7, 2\)"),
+        (np.full((7, 2), 2), ValueError, r"mapping has 2.0 at index \(0, 0\); expected zeros and ones"),
+        (np.full((7, 2), np.nan), ValueError, r"mapping has nan at index \(0, 0\)"),
+        ([["a", "b"]] * 7, TypeError, "mapping has dtype"),
+    ],
+)
+def test_mappings_that_are_none(mapping, error, message):
+    with pytest.raises(error, match=message):
+        ev.NodeVariant(GRAPHS["directed"], 2, nodes=[0, 1], mapping=mapping)
+
+
+def test_a_mapping_is_saved_with_the_network(tmp_path):
+    graph = GRAPHS["directed"]
+    C = np.random.default_rng(0).integers(0, 2, (graph.n_nodes, 2))
+    net = ev.Network([ev.NodeVariant(graph, 2, nodes=[0, 1], mapping=C)])
+    params = net.init(0)
+    ev.save_network(tmp_path / "net.npz", net, params)
+    again, loaded = ev.load_network(tmp_path / "net.npz")
+    np.testing.assert_array_equal(again.layers[0].mapping, C)
+    x = normal(0, 2, 1, graph.n_nodes)
+    np.testing.assert_array_equal(again.predict(loaded, x), net.predict(params, x))
 
 
 def test_exact_in_small_integers():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import GRAPHS, close, graphs, lively, normal, random_graph
+from strategies import GRAPHS, close, first_example, graphs, lively, normal, random_graph
 
 import evref as ev
 
@@ -102,7 +102,7 @@ def test_filters_of_one_shift_commute(graph, seed):
 
 @pytest.mark.parametrize("name", ["polynomial", "chebyshev", "gcn", "dcnn", "selection_gcnn"])
 def test_transposed_graph_gives_the_transposed_filter(name):
-    here = ev.catalogue[name].example(DIRECTED)
+    here = first_example(ev.catalogue[name], DIRECTED)
     there = type(here)(here.graph.transposed(), **here.config())
     params = lively(here)
     H, T = here.matrix(params), there.matrix(params)

@@ -37,7 +37,7 @@ def test_output_is_the_equation_written_out(graph, zeroth):
 
 @EACH
 def test_response_is_a_sum_of_products(graph):
-    """Eq. (evResp) as mended: h = sum_k prod_{kappa <= k} Lambda^(kappa)."""
+    """Eq. (evResp, 12) as mended: h = sum_k prod_{kappa <= k} Lambda^(kappa)."""
     filt = ev.ShiftInvariantEdgeVariant(graph, order=3, in_features=2, out_features=2)
     params = lively(filt)
     h, H = filt.response(params), filt.matrix(params)

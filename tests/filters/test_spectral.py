@@ -268,3 +268,31 @@ def test_pictures():
     with pytest.raises(ValueError, match="rows is empty"):
         plot.nullspace_dimensions([])
     plt.close("all")
+
+
+def test_response_between_the_eigenvalues():
+    graph = ev.generators.path(7)
+    filt = ev.SpectralGCNN(graph, 5, 2, 3)
+    params = filt.init(rng=1)
+    lam = filt.fourier.eigenvalues
+    np.testing.assert_allclose(filt.response(params, lam), filt.response(params), rtol=1e-14)
+    # a clamped spline whose coefficients are the Greville points is the straight line h(λ) = λ
+    knots = np.array([lam[0]] * 4 + [lam.mean()] + [lam[-1]] * 4)
+    knots[4] = (lam[0] + lam[-1]) / 2
+    greville = np.array([knots[i + 1 : i + 4].mean() for i in range(5)])
+    grid = np.linspace(lam[0], lam[-1], 50)
+    line = ev.SpectralGCNN(graph, 5).response({"b": greville[:, None, None]}, grid)[0, 0]
+    np.testing.assert_allclose(line, grid, atol=1e-14)
+    with pytest.raises(ValueError, match=r"at has shape \(1,\); expected one row of numbers in"):
+        filt.response(params, [lam[-1] + 1])
+
+
+def test_responses_that_exist_at_the_eigenvalues_alone():
+    graph = ev.generators.path(4)
+    own = ev.SpectralGCNN(graph, 2, kernel=np.ones((4, 2)))
+    invariant = ev.ShiftInvariantEdgeVariant(graph, 2)
+    for filt in (own, invariant):
+        params = filt.init(rng=0)
+        assert filt.response(params).shape == (1, 1, 4)
+        with pytest.raises(ev.NotRepresentable, match="no value"):
+            filt.response(params, [0.5])

@@ -44,6 +44,25 @@ def test_eigenvectors_and_round_trip(seed, n_nodes, directed):
     assert (np.diff(fourier.eigenvalues.real) >= -1e-9 * scale).all()
 
 
+@given(seed=st.integers(0, 2**20), n_nodes=st.integers(1, 8))
+def test_a_real_spectrum_is_real_whatever_dtype_eig_has(seed, n_nodes):
+    """Triangular: the eigenvalues are the diagonal. From NumPy 2.5 on `eig` returns complex arrays all the same."""
+    S = np.tril(normal(seed, n_nodes, n_nodes), -1) + np.diag(np.arange(1.0, n_nodes + 1))
+    graph, eig = ev.Graph(S), np.linalg.eig
+    bases = []
+    for dtype in (np.float64, np.complex128):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(np.linalg, "eig", lambda S: [a.real.astype(dtype) for a in eig(S)])
+            bases.append(fourier_basis(graph, max_condition=1e12))
+    for fourier in bases:
+        assert fourier.kind != "complex"
+        for name in ("eigenvalues", "U", "U_inverse"):
+            assert getattr(fourier, name).dtype == np.float64
+            np.testing.assert_array_equal(getattr(fourier, name), getattr(bases[0], name))
+        for dtype in (np.float32, np.float64):  # a complex array cast to real would warn
+            assert fourier.gft(normal(seed, n_nodes).astype(dtype)).dtype == dtype
+
+
 @given(seed=st.integers(0, 2**20), n_nodes=st.integers(1, 8), directed=st.booleans())
 def test_real_form(seed, n_nodes, directed):
     fourier = usable(random_graph(seed, n_nodes, directed))
@@ -230,3 +249,23 @@ def test_bad_input_is_named():
         fourier.values(np.where(np.arange(7) == 2, np.inf, 1.0))
     with pytest.raises(ValueError, match="read-only"):
         fourier.U[0, 0] = 1
+
+
+@pytest.mark.parametrize(("coupling", "median"), [(1.0, 9e7), (1e-2, 9e6), (1e-6, 9e4)])
+def test_condition_number_of_a_rotated_jordan_block(coupling, median):
+    """The figures of docs/spectral.md: of the order sqrt(c / (eps |lambda|)), so that weak couplings are accepted."""
+    rng = np.random.default_rng(0)
+    found, accepted = [], 0
+    for _ in range(300):
+        Q, _ = np.linalg.qr(rng.standard_normal((2, 2)))
+        S = Q @ np.array([[2, coupling], [0, 2]]) @ Q.T
+        found.append(np.linalg.cond(np.linalg.eig(S)[1]))
+        try:
+            fourier_basis(ev.Graph(S))
+            accepted += 1
+        except NotDiagonalizable:
+            pass
+    assert median / 3 < np.median(found) < 3 * median
+    order = np.sqrt(coupling / (np.finfo(float).eps * 2))
+    assert 0.5 * order < np.median(found) < 8 * order
+    assert accepted > 150 if coupling == 1e-6 else accepted == 0

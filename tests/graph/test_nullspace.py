@@ -98,7 +98,7 @@ def test_dimension_of_connected_families(name):
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3])
-def test_two_dimensions_per_component(parts):
+def test_sparse_components_give_two_each(parts):
     from scipy.sparse import block_diag
 
     pieces = [

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import evref as ev
 from evref.kernels import layout
 
 F8 = np.dtype(np.float64)
@@ -79,7 +82,16 @@ def test_the_pool_is_bounded(monkeypatch):
     for n in range(1, 400):
         layout.aligned_empty((n,), F8)
         assert layout._pool.n_bytes <= 10_000
-    assert layout._pool.n_bytes == sum(size * len(blocks) for size, blocks in layout._pool.blocks.items())
+    assert layout._pool.n_bytes == sum(size * free.qsize() for size, free in layout._pool.free.items())
+
+
+def test_what_is_in_use_counts_and_what_comes_back_beyond_the_limit_does_not_exist(monkeypatch):
+    monkeypatch.setattr(layout, "POOL_BYTES", 10_000)
+    held = [layout.aligned_empty((100,), F8) for _ in range(100)]  # 80 kB in use, 9.6 kB of it from the pool
+    assert len({address(a) for a in held}) == 100
+    assert layout._pool.n_bytes == 9_600
+    del held
+    assert layout._pool.free[800].qsize() == 12
 
 
 def test_a_workspace_is_the_same_memory_while_it_is_large_enough(monkeypatch):
@@ -97,10 +109,56 @@ def test_a_workspace_is_the_same_memory_while_it_is_large_enough(monkeypatch):
     assert address(layout.workspace("test", (5, 3), F8)) == address(larger) != address(held)
 
 
-def test_many_arrays_in_use_do_not_fill_the_pool():
-    held = [layout.aligned_empty((50,), F8) for _ in range(100)]
-    assert len({address(a) for a in held}) == 100
-    assert len(layout._pool.blocks[400]) == layout.SAME_SIZE
+def test_a_block_dropped_by_another_thread_comes_back_to_its_pool():
+    held = [layout.aligned_empty((50, 7), F8)]
+    where = address(held[0])
+    thread = threading.Thread(target=held.clear)
+    thread.start()
+    thread.join()
+    assert address(layout.aligned_empty((50, 7), F8)) == where
+
+
+def test_a_cycle_of_references_gives_its_block_back_when_it_is_collected():
+    array = layout.aligned_empty((50, 7), F8)
+    where = address(array)
+    cycle: dict = {"array": array}
+    cycle["self"] = cycle
+    del array, cycle
+    gc.collect()
+    assert address(layout.aligned_empty((50, 7), F8)) == where
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, np.complex128])
+@pytest.mark.parametrize("shape", [(0,), (3, 0, 2), (1,), (4, 5, 6)])
+def test_arrays_are_as_asked_for(shape, dtype):
+    array = layout.aligned_empty(shape, np.dtype(dtype))
+    assert array.shape == shape and array.dtype == dtype
+    assert array.flags.c_contiguous and array.flags.writeable and array.flags.aligned
+
+
+def test_an_output_is_nobody_elses_memory():
+    """The next call must not write where the first call's results live, for as long as anything refers to them."""
+    filt = ev.EdgeVariant(ev.generators.cycle(6), order=2, zeroth="diagonal", bias=True)
+    params = {name: np.ones_like(value) for name, value in filt.init(0).items()}
+    ones = np.ones((4, 1, 6))
+    y, tape = filt.forward(params, ones)
+    grads, grad_x = filt.backward(params, tape, ones)
+    results = [y, grad_x, *grads.values()]
+    kept = [result.copy() for result in results]
+    views = [result.ravel()[::2] for result in results]
+    _, later_tape = filt.forward(params, 100 * ones)
+    filt.backward(params, later_tape, 100 * ones)
+    assert all(map(np.array_equal, results, kept))
+    del results, y, grad_x, grads
+    filt.backward(params, filt.forward(params, 10 * ones)[1], 10 * ones)
+    assert all(np.array_equal(view, old.ravel()[::2]) for view, old in zip(views, kept, strict=True))
+    again, _ = filt.backward(params, tape, ones)  # the tape kept its own numbers too
+    assert np.array_equal(again["phi"], kept[2])
+
+
+def test_nothing_is_decided_by_a_reference_count():
+    for path in Path(ev.__file__).parent.rglob("*.py"):
+        assert "getrefcount" not in path.read_text(encoding="utf-8"), path
 
 
 def test_release_gives_everything_back_but_what_is_held():
@@ -108,7 +166,8 @@ def test_release_gives_everything_back_but_what_is_held():
     held.fill(3)
     layout.workspace("test", (5, 3), F8)
     layout.release()
-    assert layout._pool.blocks == {} and layout._pool.n_bytes == 0 and layout._workspaces.blocks == {}
+    assert all(free.empty() for free in layout._pool.free.values()) and layout._workspaces.blocks == {}
+    assert layout._pool.n_bytes == held.nbytes
     other = layout.aligned_empty((50, 7), F8)
     other.fill(4)
     assert (held == 3).all()

@@ -155,3 +155,23 @@ def test_no_writable_cache():
         print(ev.EdgeVariant(graph, 2).forward({"phi": np.ones((2, 1, 1, graph.nnz))}, np.ones(4))[0].tolist())
     """
     assert run_child(code, EVREF_BACKEND="numba") == "[7.0, 11.0, 11.0, 7.0]"
+
+
+def test_first_calls_from_many_threads_at_once():
+    """While one thread imports the kernels, another must wait for all of them, not work with half a module."""
+    code = """
+import threading, numpy as np, evref as ev
+filters = [ev.Polynomial(ev.generators.cycle(5), 2), ev.EdgeVariant(ev.generators.cycle(5), 2), ev.ReLU()]
+start, errors = threading.Barrier(6), []
+def work(filt):
+    start.wait()
+    try:
+        filt.forward(filt.init(0), np.ones((2, 1, 5)))
+    except BaseException as error:
+        errors.append(repr(error))
+threads = [threading.Thread(target=work, args=(filt,)) for filt in filters * 2]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print("; ".join(errors), end="")
+"""
+    assert run_child(code) == ""

@@ -191,6 +191,78 @@ def test_damaged_checkpoints(tmp_path):
             train(checkpoint=path)
 
 
+def changed(mapping, *keys, value):
+    """A copy with another value at mapping[keys[0]][keys[1]]..."""
+    if not keys:
+        return value
+    inner = mapping[keys[0]]
+    copy = list(mapping) if isinstance(mapping, list) else dict(mapping)
+    copy[keys[0]] = changed(inner, *keys[1:], value=value)
+    return copy
+
+
+WRONG = [None, True, -1, 0.5, "1", [], {}, 10**400, float("nan")]
+FIELDS = [("run", key) for key in ("stale", "epoch", "step", "best_step", "history")]
+FIELDS += [("run", "history", 0, key) for key in ("epoch", "step", "loss", "learning_rate", "ends_epoch", "seconds")]
+FIELDS += [("run", "best_metric"), ("run", "seconds"), ("run", "history", 0), ("run",), ("rng",), ("rng", "state")]
+FIELDS += [("rng", "state", "state"), ("rng", "state", "inc"), ("rng", "has_uint32"), ("rng", "bit_generator")]
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=lambda field: ".".join(map(str, field)))
+def test_every_field_is_checked(tmp_path, field):
+    path = tmp_path / "check"
+    train(checkpoint=path, epochs=2, validation=VALIDATION)
+    header, arrays = read_archive(path, ("checkpoint",))
+    rest = {key: header[key] for key in ("identity", "rng", "run")}
+    refused = 0
+    for wrong in WRONG:
+        write_archive(path, "checkpoint", changed(rest, *field, value=wrong), arrays)
+        try:
+            train(checkpoint=path, epochs=2, validation=VALIDATION)
+        except ValueError as error:
+            refused += 1
+            named = "rng" if field[0] == "rng" else str(field[-1])
+            assert str(path) in str(error) and named in str(error).replace("learning rate", "learning_rate")
+    assert refused >= 5
+
+
+@pytest.mark.parametrize("step", [-1, 0, 10**18])
+def test_the_step_of_the_optimizer_is_that_of_the_run(tmp_path, step):
+    path = tmp_path / "check"
+    train(checkpoint=path, epochs=2)
+    header, arrays = read_archive(path, ("checkpoint",))
+    arrays["state.step"] = np.array(step)
+    write_archive(path, "checkpoint", {key: header[key] for key in ("identity", "rng", "run")}, arrays)
+    with pytest.raises(ValueError, match=rf"check: .*state\['step'\] is {step}; run\['step'\] is 6"):
+        train(checkpoint=path)
+
+
+@pytest.mark.parametrize("name", ["params.0.phi", "state.m.0.phi"])
+def test_numbers_that_are_not_finite(tmp_path, name):
+    path = tmp_path / "check"
+    train(checkpoint=path, epochs=2)
+    header, arrays = read_archive(path, ("checkpoint",))
+    assert name in arrays, sorted(arrays)
+    arrays[name].flat[0] = np.nan
+    write_archive(path, "checkpoint", {key: header[key] for key in ("identity", "rng", "run")}, arrays)
+    with pytest.raises(ValueError, match=r"check: .*not finite"):
+        train(checkpoint=path)
+
+
+@pytest.mark.parametrize(("name", "key"), [("MT19937", "pos"), ("Philox", "buffer_pos")])
+def test_a_position_past_the_buffer_of_the_generator(tmp_path, name, key):
+    """NumPy takes it and reads whatever lies there."""
+    path = tmp_path / "check"
+    options = {"rng": np.random.Generator(getattr(np.random, name)(0)), "checkpoint": path}
+    train(epochs=1, **options)
+    header, arrays = read_archive(path, ("checkpoint",))
+    rest = {k: header[k] for k in ("identity", "rng", "run")}
+    where = ("rng", "state", key) if key == "pos" else ("rng", key)
+    write_archive(path, "checkpoint", changed(rest, *where, value=10**6), arrays)
+    with pytest.raises(ValueError, match=rf"rng\['{key}'\] is 1000000; expected at most"):
+        train(**options)
+
+
 def test_an_interrupt_while_writing_keeps_the_previous_checkpoint(tmp_path, monkeypatch):
     path = tmp_path / "check"
     replace, calls = os.replace, []

@@ -3,12 +3,14 @@ from __future__ import annotations
 import io
 import json
 import os
+import tracemalloc
 import zipfile
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from strategies import first_example
 
 from evref import filters
 from evref.contract import Module
@@ -29,6 +31,11 @@ from evref.learn import (
 )
 
 PATH = np.array([[0.0, 1, 0], [2, 0, 1], [0, 0.5, 0]])
+
+
+def ring(n_nodes: int) -> Graph:
+    nodes = np.arange(n_nodes)
+    return Graph.from_edges(n_nodes, nodes, (nodes + 1) % n_nodes, np.linspace(1, 2, n_nodes), undirected=True)
 
 
 def small_network() -> Network:
@@ -89,16 +96,16 @@ def every_module() -> list[type[Module]]:
 def test_every_filter_and_layer_is_rebuilt(tmp_path, cls):
     # Symmetric and connected, for the families that ask for it.
     graph = Graph(np.array([[0, 1, 0, 1], [1, 0, 2, 0], [0, 2, 0, 1], [1, 0, 1, 0]], dtype=float) / 3)
-    module = cls.example(graph, np.random.default_rng(0))
-    net = Network([module])
-    params = net.init(rng=1)
-    save_network(tmp_path / "net", net, params)
-    loaded, loaded_params = load_network(tmp_path / "net")
-    assert isinstance(loaded, Network)
-    assert loaded.signature == net.signature
-    assert_same(loaded_params, params)
-    x = np.random.default_rng(2).standard_normal((2, *(module.in_shape or (3,))))
-    np.testing.assert_array_equal(loaded.predict(loaded_params, x), net.predict(params, x))
+    for module in cls.examples(graph, np.random.default_rng(0)):
+        net = Network([module])
+        params = net.init(rng=1)
+        save_network(tmp_path / "net", net, params)
+        loaded, loaded_params = load_network(tmp_path / "net")
+        assert isinstance(loaded, Network)
+        assert loaded.signature == net.signature
+        assert_same(loaded_params, params)
+        x = np.random.default_rng(2).standard_normal((2, *(module.in_shape or (3,))))
+        np.testing.assert_array_equal(loaded.predict(loaded_params, x), net.predict(params, x))
 
 
 def test_network_keeps_the_weights_of_its_graphs(tmp_path):
@@ -335,6 +342,82 @@ def test_a_lying_array_header(tmp_path, shape):
     refused(path, "'params.w.npy' announces shape")
 
 
+HEAD = npy([1.0, 2.0])[10:].split(b"}")[0] + b"}"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        HEAD.replace(b"}", b"("),  # the tokenizer finds no end
+        HEAD.replace(b"{", b"\x00"),
+        HEAD.replace(b"'descr'", b"'desc'"),
+        HEAD.replace(b"(2,)", b"(2, (((("),
+        HEAD.replace(b"(2,)", b"(2 2)"),
+        HEAD.replace(b"(2,)", b"(" + b"9" * 5000 + b",)"),
+        HEAD.replace(b"(2,)", b"(-2,)"),
+        HEAD.replace(b"(2,)", b"(2.0,)"),
+        HEAD.replace(b"False", b"0    "),
+        HEAD.replace(b"<f8", b"<f9"),
+        HEAD.replace(b"<f8", b"\xff\xfe"),
+        HEAD.replace(b"'<f8'", b"[('a', '<f8')]"),
+        HEAD.replace(b"'<f8'", b"__import__('os')"),
+        b"[" * 60_000,
+        b"",
+    ],
+    ids=lambda head: repr(head[:70]),
+)
+def test_a_damaged_array_head(tmp_path, head):
+    head += b"\n"
+    content = b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + np.array([1.0, 2.0]).tobytes()
+    path = write_zip(tmp_path / "bad", [("header.npy", header_bytes()), ("params.w.npy", content)])
+    refused(path, "entry 'params.w.npy'")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x93NUMPY", b"\x93NUMPY\x01\x00", b"\x93NUMPY\x03\x00\x00\x00", npy([1.0])[:50]]
+)
+def test_an_array_without_a_whole_head(tmp_path, content):
+    path = write_zip(tmp_path / "bad", [("header.npy", header_bytes()), ("params.w.npy", content)])
+    refused(path, "entry 'params.w.npy'")
+
+
+def test_every_byte_of_an_array_head_may_be_wrong(tmp_path):
+    """With good checksums: other numbers may come, another exception may not."""
+    content = npy([1.0, 2.0])
+    for position in range(128):
+        for flip in (1, 4, 0x20, 0x80):
+            changed = bytearray(content)
+            changed[position] ^= flip
+            path = write_zip(tmp_path / "bad", [("header.npy", header_bytes()), ("params.w.npy", bytes(changed))])
+            try:
+                load_parameters(path)
+            except ValueError as error:
+                assert str(path) in str(error) and "params.w.npy" in str(error)
+
+
+@pytest.mark.parametrize("load", [load_parameters, lambda path: storage.read_archive(path, ("parameters",), 2**40)])
+def test_overlapping_entries(tmp_path, load):
+    """A hundred names for the same bytes: 0.8 MB would become 80."""
+    entries = [("header.npy", header_bytes())] + [(f"params.w{i:02}.npy", b"") for i in range(99)]
+    path = write_zip(tmp_path / "bad", [*entries, ("params.w99.npy", npy(np.ones(100_000)))])
+    with zipfile.ZipFile(path, "a") as archive:
+        last = archive.infolist()[-1]
+        for info in archive.infolist()[1:-1]:
+            info.header_offset, info.CRC = last.header_offset, last.CRC
+            info.compress_size = info.file_size = last.file_size
+        archive._didModify = True
+    assert sum(info.file_size for info in zipfile.ZipFile(path).infolist()) > 90 * path.stat().st_size
+    refused(path, "overlaps another", load)
+
+
+def test_entries_that_reach_into_the_directory(tmp_path):
+    path = write_zip(tmp_path / "bad", [("header.npy", header_bytes()), ("params.w.npy", npy(np.ones(10)))])
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.infolist()[-1].compress_size = archive.infolist()[-1].file_size = 10**12
+        archive._didModify = True
+    refused(path, "announce 1000000000[0-9]* bytes; the file has")
+
+
 def test_every_truncation_is_found(tmp_path):
     good = tmp_path / "good"
     save_parameters(good, {"w": np.arange(4.0)})
@@ -406,6 +489,49 @@ def first_layer(header):
 )
 def test_a_forged_network_is_refused(tmp_path, change, message):
     refused(rewritten(tmp_path, change), message, load_network)
+
+
+def numbers(value, place=()):
+    """The place of every integer in a description."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        yield place
+    elif isinstance(value, (dict, list)):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from numbers(item, (*place, key))
+
+
+@pytest.mark.parametrize("cls", every_module(), ids=lambda cls: cls.name)
+def test_no_number_in_a_small_file_asks_for_much_time_or_memory(tmp_path, cls):
+    """Each integer of a description in turn is 10^9: refused at once, and with no more memory than before."""
+    graph = Graph(np.array([[0, 1, 0, 1], [1, 0, 2, 0], [0, 2, 0, 1], [1, 0, 1, 0]], dtype=float) / 3)
+    module = first_example(cls, graph, np.random.default_rng(0))
+    save_network(tmp_path / "good", module, module.init(rng=0))
+    places = list(numbers(storage.read_archive(tmp_path / "good", ("network",))[0]["module"]))
+    for place in places:
+        header, arrays = storage.read_archive(tmp_path / "good", ("network",))
+        inner = header["module"]
+        for key in place[:-1]:
+            inner = inner[key]
+        inner[place[-1]] = 10**9
+        rest = {key: header[key] for key in ("signature", "graph", "module")}
+        storage.write_archive(tmp_path / "bad", "network", rest, arrays)
+        tracemalloc.start()
+        refused(tmp_path / "bad", r"rebuilt|was saved as|has shape", load_network)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 10e6, f"{place}: {peak} bytes"
+
+
+def test_a_dense_array_of_a_sparse_graph_is_refused_with_its_size(tmp_path):
+    small = ring(8)
+    net = filters.SpectralGCNN(small, 3)
+    save_network(tmp_path / "good", net, net.init(rng=0))
+    header, arrays = storage.read_archive(tmp_path / "good", ("network",))
+    large = ring(20_000)
+    arrays.update({f"graph.0.{part}": getattr(large.S, part) for part in ("indptr", "indices", "data")})
+    rest = {key: header[key] for key in ("signature", "graph", "module")}
+    storage.write_archive(tmp_path / "bad", "network", rest, arrays)
+    refused(tmp_path / "bad", r"dense array of 20000 x 20000 numbers, 3.2 GB; the limit is 0.54 GB", load_network)
 
 
 def test_deep_nesting_is_refused(tmp_path):

@@ -20,7 +20,7 @@ def test_confirmed(name):
     assert result.passed, result.outcome
     assert result.claim.verdict in claims.VERDICTS
     assert result.outcome.figure
-    if result.claim.verdict == "does not hold as printed":
+    if result.claim.verdict == "fails as printed":
         assert result.outcome.counterexample
     json.dumps(result.to_dict())
 

@@ -39,6 +39,14 @@ def test_same_map_and_same_gradient(inclusion, seed, n_nodes, directed):
     assert inclusions.gradient_error(inclusion, small) < 1e-6
 
 
+@pytest.mark.parametrize("inclusion", LATTICE, ids=IDS)
+def test_the_condition_names_a_learned_zeroth_term(inclusion):
+    """The recursion of the README starts at k = 1; where the map needs a Phi^(0), its condition says so."""
+    large, _ = inclusion.embed(*inclusion.instance(random_graph(1, 6, False), np.random.default_rng(0)))
+    if inclusion.large == "edge_variant":
+        assert (large.zeroth == "diagonal") == ('zeroth="diagonal"' in inclusion.condition)
+
+
 @pytest.mark.parametrize(
     "inclusion", [i for i in LATTICE if i.outside], ids=[n for i, n in zip(LATTICE, IDS, strict=True) if i.outside]
 )

@@ -23,7 +23,7 @@ from .adjacency import Pairs
 Array = np.ndarray
 
 SHIPPED = "shipped"  # stands for the file that comes with evref
-LARGEST = 2**30  # bytes of one array of a file
+LARGEST = 2**28  # bytes of all arrays of a file together, unpacked: room for some 600,000 excerpts
 
 
 class Work(NamedTuple):

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from . import architectures, edge_variant, generated, polynomial, privileged, rational, source_localization, spectral
+from . import (
+    architectures,
+    cost,
+    dimensions,
+    edge_variant,
+    generated,
+    polynomial,
+    privileged,
+    rational,
+    source_localization,
+    spectral,
+)
 
 __all__ = [
     "architectures",
+    "cost",
+    "dimensions",
     "edge_variant",
     "generated",
     "polynomial",

@@ -30,9 +30,9 @@ def _distance(a: np.ndarray, b: np.ndarray) -> float:
 
 @claim(
     "R1",
-    "eq. (EVout)",
+    "eq. (EVout, 7)",
     "the left sum (from k=0) is the right sum (from k=1) plus x: two filters, not one",
-    "does not hold as printed",
+    "fails as printed",
 )
 def zeroth_term() -> Outcome:
     filt, params, x = _instance()
@@ -52,15 +52,15 @@ def zeroth_term() -> Outcome:
 
 @claim(
     "R2",
-    "node-wise recursion after eq. (stateEV)",
+    "node-wise recursion after eq. (stateEV, 5)",
     "w_i^(k) sums phi_ij^(k) w_j^(k-1); the printed phi^(k-1) is a slip of the index",
-    "does not hold as printed",
+    "fails as printed",
 )
 def index_of_the_recursion() -> Outcome:
     filt, params, x = _instance(order=2)
     graph, phi = filt.graph, params["phi"][:, 0, 0]
     matrices = _dense(filt, params)
-    expected = matrices[1] @ (matrices[0] @ x)  # w^(2) of the matrix form, eq. (stateEV)
+    expected = matrices[1] @ (matrices[0] @ x)  # w^(2) of the matrix form, eq. (stateEV, 5)
 
     def node_wise(parameters_of_step: list[int]) -> np.ndarray:
         w = x
@@ -78,7 +78,7 @@ def index_of_the_recursion() -> Outcome:
     printed = _distance(node_wise([1, 1]), expected)
     return Outcome(
         passed=mended < 1e-13 and printed > 0.01,
-        figure=f"against eq. (stateEV): phi^(k) to {mended:.0e}, phi^(k-1) off by {printed:.2f} (phi^(0) is undefined)",
+        figure=f"against eq. (stateEV, 5): phi^(k) to {mended:.0e}, phi^(k-1) off by {printed:.2f} (no phi^(0))",
         values={"phi_k": mended, "phi_k_minus_1": printed},
         counterexample="k = 2 on a random directed graph",
     )
@@ -86,7 +86,7 @@ def index_of_the_recursion() -> Outcome:
 
 @claim(
     "R3",
-    "Phi^(k:1) before eq. (EVout)",
+    "Phi^(k:1) before eq. (EVout, 7)",
     "the product is Phi^(k)...Phi^(1), newest on the left; the other order agrees only if the Phi commute",
     "holds under a condition",
 )
@@ -150,7 +150,7 @@ def direction_of_the_shift() -> Outcome:
 
 @claim(
     "R14",
-    "after eq. (EVout) and eq. (evConv)",
+    "after eq. (EVout, 7) and eq. (evConv, 9)",
     "EV: K F G (M + N) parameters, all of them alive, and as many multiply-adds; fewer than N^2 only on sparse graphs",
     "holds under a condition",
 )

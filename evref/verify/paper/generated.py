@@ -63,9 +63,9 @@ def commuting_dimension(graph: Graph) -> int:
     "remark-1-generated",
     "Remark 1 (part of R13)",
     "ECC and MoNet are one edge-variant step with a generated Phi, exactly; they are polynomials in the given S, "
-    "eq. (polFilt), only if every Phi_fg commutes with S: on a generic graph, only if the weights are b S_ij on edges "
-    "and a + b S_ii on nodes",
-    "does not hold as printed",
+    "eq. (polFilt, 10), only if every Phi_fg commutes with S: where the null space of R8 has dimension 2, only if the "
+    "weights are b S_ij on edges and a + b S_ii on nodes",
+    "fails as printed",
 )
 def generated_weights() -> Outcome:
     rng = np.random.default_rng(6)

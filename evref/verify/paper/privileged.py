@@ -72,7 +72,7 @@ def _embedding_error(filt: NodeVariant, params: dict) -> float:
 
 @claim(
     "R5",
-    "section III-C, after eq. (nodeV)",
+    "section III-C, after eq. (nodeV, 17)",
     "NV is EV of the same order if the degrees of the nodes' polynomials differ by at most 2; otherwise in the limit",
     "holds under a condition",
 )
@@ -148,9 +148,9 @@ def _alive(filt: HybridEdgeVariant, draws: int = 4) -> dict[str, np.ndarray]:
 
 @claim(
     "R11",
-    "eq. (HEV)",
-    "to the letter every phi_ij^(k) with j outside B is dead; the open reading revives those of k=1, and only those",
-    "does not hold as printed",
+    "eq. (HEV, 18)",
+    "as printed every phi_ij^(k) with j outside B is dead; the text's reading revives those of k=1, and only those",
+    "fails as printed",
 )
 def dead_parameters_of_the_hybrid() -> Outcome:
     rng = np.random.default_rng(12)
@@ -159,34 +159,34 @@ def dead_parameters_of_the_hybrid() -> Outcome:
     cases = [(generators.path(5), np.array([1, 3]))]
     cases += [(generators.erdos_renyi(12, 0.25, rng=rng, directed=d), rng.permutation(12)[:4]) for d in (False, True)]
     for graph, nodes in cases:
-        for reading in ("open", "letter", "script"):
+        for reading in ("text", "equation", "authors_code"):
             filt = HybridEdgeVariant(graph, order=3, nodes=nodes, reading=reading)
             live, alive = filt.live_parameters(), _alive(filt)
             agree &= all(np.array_equal(live[name], alive[name]) for name in live)
             columns = selection.edge_list(graph, filt.positions)[:, 0]
             inside = np.isin(columns, nodes)
             expected = {
-                "letter": np.stack([inside, inside, inside]),
-                "open": np.stack([np.ones_like(inside), inside, inside]),
+                "equation": np.stack([inside, inside, inside]),
+                "text": np.stack([np.ones_like(inside), inside, inside]),
             }
-            as_said &= reading == "script" or np.array_equal(live["phi"], expected[reading])
-            as_said &= reading != "script" or bool((~live["phi"][0] == ~inside).all())
+            as_said &= reading == "authors_code" or np.array_equal(live["phi"], expected[reading])
+            as_said &= reading != "authors_code" or bool((~live["phi"][0] == ~inside).all())
             counted.setdefault(reading, (int((~live["phi"]).sum()), live["phi"].size))
     full = HybridEdgeVariant(generators.path(5), order=3)
     none_dead = all(value.all() for value in full.live_parameters().values())
     words = ", ".join(f"{reading} {dead} of {total}" for reading, (dead, total) in counted.items())
     return Outcome(
-        passed=agree and as_said and none_dead and counted["letter"] == (12, 18),
+        passed=agree and as_said and none_dead and counted["equation"] == (12, 18),
         figure=f"dead edge parameters, path of 5 nodes, B = {{1, 3}}, K = 3: {words}; none with B = all nodes",
         values={reading: list(pair) for reading, pair in counted.items()},
-        counterexample="path of 5 nodes, B = {1, 3}: phi_10, phi_12, phi_32, phi_34 never matter in eq. (HEV)",
+        counterexample="path of 5 nodes, B = {1, 3}: phi_10, phi_12, phi_32, phi_34 never matter in eq. (HEV, 18)",
     )
 
 
 # ---- R14: counts -----------------------------------------------------------------------------------------------------
 @claim(
     "R14-node-variant",
-    "after eq. (nodeV)",
+    "after eq. (nodeV, 17)",
     "NV: (K+1) F G |B| parameters, 'at most (K+1) F^2 |B|' strict for F != G; dead where the group's rows of S^k are 0",
 )
 def counts_of_node_variant() -> Outcome:
@@ -215,9 +215,9 @@ def counts_of_node_variant() -> Outcome:
 
 @claim(
     "R14-hybrid",
-    "after eq. (HEV)",
+    "after eq. (HEV, 18)",
     "HEV: F G ((K+1) + |B| + K sum_B (|N_i| + 1)) parameters; the printed bound forgets phi_ii: up to K|B| too small",
-    "does not hold as printed",
+    "fails as printed",
 )
 def counts_of_hybrid() -> Outcome:
     rng = np.random.default_rng(15)
@@ -227,7 +227,7 @@ def counts_of_hybrid() -> Outcome:
         neighbors = np.diff(graph.indptr) - 1
         for K, F, B in [(2, 1, 3), (4, 5, 5), (1, 2, 2)]:
             nodes = selection.by_degree(graph)[:B]
-            for reading in ("open", "letter"):
+            for reading in ("text", "equation"):
                 filt = HybridEdgeVariant(graph, K, F, F, nodes=nodes, reading=reading)
                 exact &= filt.n_parameters == F**2 * ((K + 1) + B + K * int((neighbors[nodes] + 1).sum()))
                 mended &= filt.n_parameters <= F**2 * ((K + 1) + B + K * B * (int(neighbors[nodes].max()) + 1))

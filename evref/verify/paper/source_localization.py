@@ -12,7 +12,7 @@ from ..claims import Outcome, claim
     "R15",
     "section IV-A",
     "one fixed source per community, labelled by its community; to the letter all sources sit in the first community",
-    "does not hold as printed",
+    "fails as printed",
 )
 def sources() -> Outcome:
     """The paper draws i from {1, ..., C}, calls i the community, and puts the delta at node i."""
