@@ -162,11 +162,7 @@ class Neighborhood(Module):
         self.graph = graph
         self.features = checks.as_count("features", features, minimum=1)
         self.hops = checks.as_count("hops", hops, minimum=1)
-        if self.hops > max(graph.n_nodes, 2):
-            raise ValueError(
-                f"hops is {self.hops}; expected at most {max(graph.n_nodes, 2)} on {graph.n_nodes} nodes, where no "
-                "neighbourhood grows any more"
-            )
+        checks.require_room(f"the weight of {self.hops} hops", self.hops + 1)
         self._lists = _neighbourhoods(graph, self.hops)
 
     @classmethod

@@ -249,3 +249,20 @@ def test_bad_arguments_are_named(cls):
         cls(graph, features=0)
     with pytest.raises(ValueError, match="nodes come last"):
         cls(graph, features=2).forward({"weight": [1.0, 1.0]}, np.zeros((7, 2)))
+
+
+@pytest.mark.parametrize("cls", NEIGHBORHOOD)
+def test_hops_beyond_the_diameter_are_the_last_neighbourhood_again(cls):
+    x = np.array([1.0, 5.0, 3.0])
+    path = Graph(np.array([[0.0, 1, 0], [1, 0, 1], [0, 1, 0]]))
+    for graph, x in ((path, x), (Graph(np.zeros((1, 1))), x[:1])):
+        many, last = cls(graph, hops=9), cls(graph, hops=2)
+        weight = np.arange(1.0, 11)
+        expected = last.forward({"weight": [*weight[:2], weight[2:].sum()]}, x)[0]
+        np.testing.assert_array_equal(many.forward({"weight": weight}, x)[0], expected)
+
+
+@pytest.mark.parametrize("cls", NEIGHBORHOOD)
+def test_too_many_hops_are_refused_with_their_size(cls):
+    with pytest.raises(ValueError, match="the weight of 1000000000 hops is a dense array of 1000000001 numbers, 8 GB"):
+        cls(Graph(np.zeros((1, 1))), hops=10**9)
