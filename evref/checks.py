@@ -38,7 +38,12 @@ def complex_allowed() -> Iterator[None]:
 
 def is_floating(value: Any) -> bool:
     """Whether `as_floating` would hand out `value` itself."""
-    return type(value) is np.ndarray and value.dtype in FLOATING and value.dtype.isnative
+    return type(value) is np.ndarray and value.dtype in FLOATING and value.dtype.isnative and _is_plain(value)
+
+
+def _is_plain(array: np.ndarray) -> bool:
+    """Whether the numbers lie one behind the other, in C order, where the processor expects them."""
+    return array.flags.c_contiguous and array.flags.aligned
 
 
 def as_array(name: str, value: Any) -> np.ndarray:
@@ -62,6 +67,9 @@ def as_array(name: str, value: Any) -> np.ndarray:
 def as_floating(name: str, value: Any) -> np.ndarray:
     """`value` as an array of float32 or float64; integers and bools become float64, anything else is a TypeError.
 
+    The array is in C order: BLAS and NumPy add in another order where numbers lie otherwise, and the same input must
+    give the same bits however it is stored.
+
     >>> as_floating("x", [1, 2]).dtype
     dtype('float64')
     >>> as_floating("x", "text")
@@ -72,12 +80,10 @@ def as_floating(name: str, value: Any) -> np.ndarray:
     array = as_array(name, value)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    if array.dtype in FLOATING:
-        return array
     if array.dtype.kind in "iub":
-        return array.astype(np.float64)
-    if array.dtype == np.complex128 and _complex_allowed.get():
-        return array
+        array = array.astype(np.float64)
+    if array.dtype in FLOATING or (array.dtype == np.complex128 and _complex_allowed.get()):
+        return array if _is_plain(array) else array.copy(order="C")
     raise TypeError(f"{name} has dtype {array.dtype}; supported are float32, float64, integers and bools")
 
 

@@ -22,6 +22,7 @@ where `_backward` can be had for less without grad_x, which training does not re
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Mapping
 from hashlib import sha256
 from math import prod
@@ -150,14 +151,35 @@ class Module:
             arrays[name] = array
         return arrays
 
-    def _require_seen(self, result: np.ndarray, params: Parameters, argument: str, signal: np.ndarray) -> None:
-        """The checks that `_plain_to_see` puts off, made from the result alone if that is finite."""
-        noted = checks.was_noted_finite(result)
-        if result.size == 0 or not (noted or checks.is_finite(result)):  # else: too large a product, perhaps
-            for name in self._plain_to_see or ():
-                if name in params:
-                    checks.require_finite(f"params[{name!r}]", params[name])
-            checks.require_finite(argument, signal)
+    def _check_results(
+        self, results: Mapping[str, np.ndarray], params: Parameters, argument: str, signal: np.ndarray
+    ) -> None:
+        """The inputs that `_plain_to_see` left unread are read if the first result is not finite; then, what overflowed.
+
+        A look at the gradients of the parameters costs 1.00 to 1.11 times the two passes of an edge-variant filter; the
+        most on large graphs with a single sample.
+        """
+        for i, (name, result) in enumerate(results.items()):
+            noted = checks.was_noted_finite(result) if i == 0 else False
+            if result.size and (noted or checks.is_finite(result)):
+                continue
+            if i == 0 and self._plain_to_see is not None:
+                for unread in self._plain_to_see:
+                    if unread in params:
+                        checks.require_finite(f"params[{unread!r}]", params[unread])
+                checks.require_finite(argument, signal)
+            if result.size:
+                self._warn_of_overflow(name, result)
+
+    def _warn_of_overflow(self, name: str, result: np.ndarray) -> None:
+        bad = np.argwhere(~np.isfinite(result))
+        index = tuple(int(i) for i in bad[0])
+        warnings.warn(
+            f"{type(self).__name__}: {name} has {len(bad)} value(s) that are not finite, the first {result[index]} at "
+            f"index {index}, although all arguments are finite: numbers on the way are too large for {result.dtype}",
+            RuntimeWarning,
+            stacklevel=4,  # who called forward, backward or jvp
+        )
 
     # ---- doors -----------------------------------------------------------------------------------------------------
     def _as_batch(self, argument: str, x: Any, check_finite: bool = True) -> np.ndarray:
@@ -204,8 +226,8 @@ class Module:
         cast, dtype = one_dtype(params, batch.dtype)
         y, saved = self._forward(cast, batch.astype(dtype, copy=False))
         x_shape = np.shape(x)
-        if check_finite and unseen is not None:
-            self._require_seen(y, params, "x", batch.reshape(x_shape))
+        if check_finite:
+            self._check_results({"y": y}, params, "x", batch.reshape(x_shape))
         y_shape = self._out_shape_for(x_shape, y)
         return y.reshape(y_shape), Tape(self.signature, saved, x_shape, y_shape, dtype, batch.dtype)
 
@@ -230,8 +252,8 @@ class Module:
             batch = grad_y.reshape(1, *(grad_y.shape if out_shape is None else out_shape))
         cast, _ = one_dtype(params, tape.dtype)
         grads, grad_x = self._backward(cast, tape.saved, batch.astype(tape.dtype, copy=False))
-        if check_finite and unseen is not None:
-            self._require_seen(grad_x, params, "grad_y", grad_y)
+        if check_finite:
+            self._check_results({"grad_x": grad_x} | {f"grads[{name!r}]": grads[name] for name in grads}, params, "grad_y", grad_y)
         grads = {name: grads[name].astype(params[name].dtype, copy=False) for name in params}
         return grads, grad_x.reshape(tape.x_shape).astype(tape.x_dtype, copy=False)
 
@@ -251,6 +273,8 @@ class Module:
             _cast(dparams, dtype),
             dbatch.astype(dtype, copy=False),
         )
+        if check_finite:
+            self._check_results({"dy": dy}, params, "x", batch)
         return dy.reshape(self._out_shape_for(np.shape(x), dy))
 
     # ---- the mathematics -------------------------------------------------------------------------------------------

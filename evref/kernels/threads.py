@@ -72,12 +72,16 @@ class Team:
         self.board = new_board()
         self.helpers: list[Helper] = []
 
-    def gather(self, n: int) -> None:
-        """n - 1 helpers, awake or on their way."""
+    def gather(self, n: int) -> int:
+        """n - 1 helpers, awake or on their way, or as many as the system lets us start; returns how many we are then."""
         while len(self.helpers) < n - 1:
-            self.helpers.append(Helper(self.board, len(self.helpers) + 1))
+            try:
+                self.helpers.append(Helper(self.board, len(self.helpers) + 1))
+            except RuntimeError:  # "can't start new thread": a limit on processes or memory, asked again next time
+                break
         for helper in self.helpers[: n - 1]:
             helper.wake()
+        return min(n, len(self.helpers) + 1)
 
     def dismiss(self) -> None:
         """Before the interpreter ends: a thread that came back to it afterwards would be killed on the spot."""
@@ -137,8 +141,7 @@ def call(kernel: Callable[..., Any], n: int, *arguments: Any) -> Any:
         team = _team or _new_team()
         if team.busy.acquire(blocking=False):
             try:
-                team.gather(n)
-                return kernel(*arguments, team.board, n)
+                return kernel(*arguments, team.board, team.gather(n))
             finally:
                 team.busy.release()
     if _alone is None:

@@ -175,3 +175,37 @@ for thread in threads: thread.join()
 print("; ".join(errors), end="")
 """
     assert run_child(code) == ""
+
+
+def test_where_no_thread_can_be_started_the_caller_works_alone():
+    """RuntimeError is what `Thread.start` raises at the system's limit. Afterwards threads are tried again."""
+    code = """
+        import threading
+        import numpy as np
+        import evref as ev
+        from evref.kernels import threads
+
+        graph, _ = ev.generators.stochastic_block_model(50, 5, 0.8, 0.2, rng=0)
+        filt = ev.EdgeVariant(graph, 3, 4, 5)
+        params, x = filt.init(rng=0), np.random.default_rng(0).standard_normal((100, 4, 50))
+
+        def both(n):
+            with ev.use_threads(n):
+                y, tape = filt.forward(params, x)
+                grads, grad_x = filt.backward(params, tape, y)
+            return y, grad_x, grads["phi"]
+
+        def refuse(thread):
+            raise RuntimeError("can't start new thread")
+
+        alone = both(1)
+        start, threading.Thread.start = threading.Thread.start, refuse
+        refused = both(3)
+        assert not threads._team.helpers
+        threading.Thread.start = start
+        started = both(3)
+        assert len(threads._team.helpers) == 2
+        for results in (refused, started):
+            assert all(np.array_equal(found, expected) for found, expected in zip(results, alone, strict=True))
+    """
+    run_child(code, EVREF_BACKEND="numba")
