@@ -158,8 +158,6 @@ def test_the_limit_can_be_set(monkeypatch):
 
 def test_more_hops_than_nodes():
     for cls in (ev.layer_catalogue["max_activation"], ev.layer_catalogue["median_activation"]):
-        with pytest.raises(ValueError, match="hops is 1000000000; expected at most 2 on 2 nodes"):
-            cls(GRAPH, hops=10**9)
         path = ev.generators.path(60)
         layer = cls(path, hops=60)  # the longest way has 59
         for k, (indptr, indices) in enumerate(layer._lists, start=1):
