@@ -73,7 +73,7 @@ class Team:
         self.helpers: list[Helper] = []
 
     def gather(self, n: int) -> int:
-        """n - 1 helpers, awake or on their way, or as many as the system lets us start; returns how many we are then."""
+        """n - 1 helpers, awake or on their way, or as many as the system starts; returns their number plus one."""
         while len(self.helpers) < n - 1:
             try:
                 self.helpers.append(Helper(self.board, len(self.helpers) + 1))
