@@ -21,24 +21,26 @@ class NodeVariant(Filter):
 
     .. math::
 
-        y_f = \sum_{g=1}^{G} \sum_{k=0}^{K} \operatorname{diag}(c^{(k)}_{fg})\, z^{(k)}_g, \qquad
-        c^{(k)}_{fg} = C_B\, \phi^{(k)}_{B,fg}, \qquad z^{(0)}_g = x_g, \quad z^{(k)}_g = S z^{(k-1)}_g .
+        y_f = \sum_{g=1}^{G} \sum_{k=0}^{K} \operatorname{diag}(\phi^{(k)}_{fg})\, w^{(k)}_g, \qquad
+        \phi^{(k)}_{fg} = C_\mathcal{B}\, \phi^{(k)}_{\mathcal{B},fg}, \qquad
+        w^{(0)}_g = x_g, \quad w^{(k)}_g = S w^{(k-1)}_g .
 
-    Row i of H(S) is row i of the polynomial :math:`p_i(S) = \sum_k c^{(k)}_i S^k`. Nodes of the privileged set B have a
-    polynomial each; C_B says whose the others use. By default it has one 1 per row: a node copies the polynomial of a
+    Row i of H(S) is row i of the polynomial :math:`p_i(S) = \sum_k \phi^{(k)}_i S^k`. Nodes of the privileged set B have
+    a polynomial each; C_B says whose the others use. By default it has one 1 per row: a node copies the polynomial of a
     privileged node that is close (:func:`evref.graph.selection.nearest_privileged`). The paper allows any binary
     matrix, and so does `mapping`: with several ones in its row a node uses the sum of those polynomials, with none its
     output is zero. With one privileged node the filter is a polynomial, with all of them every node has its own.
 
-    Adjoint, with v_f = `grad_y` of feature f, by Horner's scheme from k = K down:
+    Adjoint, with :math:`\bar y_f` = `grad_y` of feature f, by Horner's scheme from k = K down:
 
     .. math::
 
-        \frac{\partial L}{\partial \phi^{(k)}_{B,fg}} = C_B^\top \sum_{\text{batch}} v_f \odot z^{(k)}_g, \qquad
-        \lambda^{(k)}_g = \sum_f c^{(k)}_{fg} \odot v_f + S^\top \lambda^{(k+1)}_g, \qquad
-        \frac{\partial L}{\partial x_g} = \lambda^{(0)}_g .
+        \frac{\partial L}{\partial \phi^{(k)}_{\mathcal{B},fg}} = C_\mathcal{B}^\top
+        \sum_{\text{batch}} \bar y_f \odot w^{(k)}_g, \qquad
+        \bar w^{(k)}_g = \sum_f \phi^{(k)}_{fg} \odot \bar y_f + S^\top \bar w^{(k+1)}_g, \qquad
+        \frac{\partial L}{\partial x_g} = \bar w^{(0)}_g .
 
-    Tangent: :math:`\dot y_f = \sum_g \sum_k \dot c^{(k)}_{fg} \odot z^{(k)}_g + c^{(k)}_{fg} \odot S^k \dot x_g`.
+    Tangent: :math:`\dot y_f = \sum_g \sum_k \dot \phi^{(k)}_{fg} \odot w^{(k)}_g + \phi^{(k)}_{fg} \odot S^k \dot x_g`.
 
     Shapes
     ------
