@@ -7,10 +7,10 @@ One transform multiplies z by :math:`\sum_{t=0}^{J} \Gamma^t \Omega` with
 On a constant diagonal both are polynomials of S, and so is the real filter: :func:`coefficients`.
 
 On any other diagonal the k-th power of a transform is still a sum of products of complex matrices on the support, one
-for each word such as o, go, oo, ogo. Splitting every factor but the last into real and imaginary part leaves real products, and
-:func:`parallel` adds them up: a sum of real recursions. An edge-variant recursion adds all the states it passes, so a
-product of several factors takes two: one that goes all the way, and one that stops short of the last factor, with the
-opposite sign, to cancel the states on the way.
+for each word such as o, go, oo, ogo. Splitting every factor but the last into real and imaginary part leaves real
+products, and :func:`parallel` adds them up: a sum of real recursions. An edge-variant recursion adds all the states it
+passes, so a product of several factors takes two: one that goes all the way, and one that stops short of the last
+factor, with the opposite sign, to cancel the states on the way.
 
 Pairs (z', z'') stand for z' + iz'' throughout, as in :mod:`evref.filters.cayley_systems`.
 """
