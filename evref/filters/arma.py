@@ -157,17 +157,17 @@ class ARMA(Filter):
         S_T = self.graph.S.T.astype(x.dtype)
         W, V = self._weights(params)
         grads = {name: np.zeros_like(params[name]) for name in self._shapes()}
-        lam = np.broadcast_to(grad_y / self.stacks, (self.stacks, *grad_y.shape))  # (P, batch, F, N)
+        grad_state = np.broadcast_to(grad_y / self.stacks, (self.stacks, *grad_y.shape))  # (P, batch, F, N)
         grad_x = np.zeros_like(x)
         for t in range(self.iterations - 1, 0, -1):
-            grads["v"][0 if self.shared else t] += outer(lam, x)
-            grads["w"][0 if self.shared else t - 1] += outer(lam, arriving[t])
-            grad_x += mixed(V[t].swapaxes(1, 2), lam).sum(axis=0)
-            lam = shifted(S_T, mixed(W[t - 1].swapaxes(1, 2), lam))
-        grads["v"][0] += outer(lam, x)
-        grads["w0"] += outer(lam, arriving[0])
-        grad_x += mixed(V[0].swapaxes(1, 2), lam).sum(axis=0)
-        return grads, grad_x + shifted(S_T, mixed(params["w0"].swapaxes(1, 2), lam).sum(axis=0))
+            grads["v"][0 if self.shared else t] += outer(grad_state, x)
+            grads["w"][0 if self.shared else t - 1] += outer(grad_state, arriving[t])
+            grad_x += mixed(V[t].swapaxes(1, 2), grad_state).sum(axis=0)
+            grad_state = shifted(S_T, mixed(W[t - 1].swapaxes(1, 2), grad_state))
+        grads["v"][0] += outer(grad_state, x)
+        grads["w0"] += outer(grad_state, arriving[0])
+        grad_x += mixed(V[0].swapaxes(1, 2), grad_state).sum(axis=0)
+        return grads, grad_x + shifted(S_T, mixed(params["w0"].swapaxes(1, 2), grad_state).sum(axis=0))
 
     def _apply_jvp(self, params: Parameters, x: np.ndarray, dparams: Parameters, dx: np.ndarray) -> np.ndarray:
         S = self.graph.S.astype(x.dtype)
@@ -278,6 +278,6 @@ def mixed(weight: np.ndarray, x: np.ndarray) -> np.ndarray:
     return weight[:, None] @ x
 
 
-def outer(lam: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Gradient of a mix: sum over batch and nodes of lam_f x_g, shape (P, F, G)."""
-    return (lam @ x.swapaxes(-1, -2)).sum(axis=1)
+def outer(grad: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Gradient of a mix: sum over batch and nodes of grad_f x_g, shape (P, F, G)."""
+    return (grad @ x.swapaxes(-1, -2)).sum(axis=1)

@@ -21,38 +21,38 @@ class GraphAttention(Filter):
 
     .. math::
 
-        z_i = W x_i, \qquad q_{ij} = a_s \cdot z_j + a_t \cdot z_i, \qquad
-        \alpha_{ij} = \frac{\exp \ell(q_{ij})}{\sum_{k \in N(i) \cup i} \exp \ell(q_{ik})}, \qquad
-        y_i = \sum_{j \in N(i) \cup i} \alpha_{ij} z_j,
+        z_i = W x_i, \qquad e_{ij} = a_\text{source} \cdot z_j + a_\text{target} \cdot z_i, \qquad
+        \alpha_{ij} = \frac{\exp \ell(e_{ij})}{\sum_{k \in \mathcal{N}_i \cup i} \exp \ell(e_{ik})}, \qquad
+        y_i = \sum_{j \in \mathcal{N}_i \cup i} \alpha_{ij} z_j,
 
     with :math:`\ell` the leaky ReLU. Row i of I + S says whom node i hears: its in-neighbours and itself. The weights
     of S play no part. Heads are concatenated: out_features is their total. Not linear in x; at one given x it is the
     edge-variant filter with :math:`\Phi_{fg} = W_{fg} \, \alpha(x)`.
 
-    Adjoint, with v = `grad_y` of the head:
+    Adjoint, with :math:`\bar y` = `grad_y` of the head:
 
     .. math::
 
-        A_{ij} = v_i \cdot z_j, \qquad
-        Q_{ij} = \ell'(q_{ij}) \, \alpha_{ij} \Big(A_{ij} - \sum_k \alpha_{ik} A_{ik}\Big), \qquad
-        s_j = \sum_i Q_{ij}, \quad t_i = \sum_j Q_{ij},
+        \bar\alpha_{ij} = \bar y_i \cdot z_j, \qquad
+        \bar e_{ij} = \ell'(e_{ij}) \, \alpha_{ij} \Big(\bar\alpha_{ij} - \sum_k \alpha_{ik} \bar\alpha_{ik}\Big),
 
     .. math::
 
-        \bar z_j = \sum_i \alpha_{ij} v_i + a_s s_j + a_t t_j, \qquad
-        \bar a_s = \sum_j s_j z_j, \quad \bar a_t = \sum_i t_i z_i, \quad
+        \bar z_j = \sum_i \alpha_{ij} \bar y_i + a_\text{source} \sum_i \bar e_{ij}
+        + a_\text{target} \sum_k \bar e_{jk}, \qquad \bar a_\text{source} = \sum_{ij} \bar e_{ij} z_j, \quad
+        \bar a_\text{target} = \sum_{ij} \bar e_{ij} z_i, \quad
         \bar W = \sum_i \bar z_i x_i^\top, \quad \bar x_i = W^\top \bar z_i ,
 
-    and sums over the batch for the parameters. Tangent: :math:`\dot q_{ij}` by the product rule,
-    :math:`\dot\alpha_{ij} = \alpha_{ij} (\ell' \dot q_{ij} - \sum_k \alpha_{ik} \ell' \dot q_{ik})`,
+    and sums over the batch for the parameters. Tangent: :math:`\dot e_{ij}` by the product rule,
+    :math:`\dot\alpha_{ij} = \alpha_{ij} (\ell' \dot e_{ij} - \sum_k \alpha_{ik} \ell' \dot e_{ik})`,
     :math:`\dot y_i = \sum_j \dot\alpha_{ij} z_j + \alpha_{ij} \dot z_j`. Line by line: ``docs/generated.md``.
 
     Shapes
     ------
     x : (batch, in_features, nodes), y : (batch, out_features, nodes)
     params["weight"] : (heads, out_features / heads, in_features), W; y has the features of head 0, then those of head 1
-    params["source"] : (heads, out_features / heads), a_s, for the node that is heard
-    params["target"] : (heads, out_features / heads), a_t, for the node that hears
+    params["source"] : (heads, out_features / heads), a_source, for the node that is heard
+    params["target"] : (heads, out_features / heads), a_target, for the node that hears
     params["bias"] : (out_features,), only with bias=True
 
     Parameters
@@ -63,7 +63,7 @@ class GraphAttention(Filter):
     heads : int
         A divisor of out_features.
     slope : float
-        Of the leaky ReLU below zero, in [0, 1]. With 1 the softmax cancels a_t: the target has no say.
+        Of the leaky ReLU below zero, in [0, 1]. With 1 the softmax cancels a_target: the target has no say.
     bias : bool
         One learnable constant per output feature.
 
@@ -76,7 +76,7 @@ class GraphAttention(Filter):
 
     Examples
     --------
-    With a_s = a_t = 0 every neighbour counts alike, and the output is the mean over N(i) and i:
+    With a_source = a_target = 0 every neighbour counts alike, and the output is the mean over N(i) and i:
 
     >>> import numpy as np, evref as ev
     >>> filt = ev.GraphAttention(ev.Graph.from_edges(3, source=[0, 1], target=[1, 2]))
@@ -134,15 +134,15 @@ class GraphAttention(Filter):
         return np.add.reduceat(entries[..., self.graph.transpose], self.graph.column_indptr[:-1], axis=-1)
 
     def _scores(self, params: Parameters, x: Array) -> tuple[Array, Array, Array]:
-        """z (batch, heads, F / heads, N), alpha and l'(q) (batch, heads, nnz)."""
+        """z (batch, heads, F / heads, N), alpha and l'(e) (batch, heads, nnz)."""
         z = np.einsum("hfg,bgn->bhfn", params["weight"], x)
         from_source = np.einsum("hf,bhfn->bhn", params["source"], z)
         from_target = np.einsum("hf,bhfn->bhn", params["target"], z)
-        q = from_source[..., self.graph.indices] + from_target[..., self._rows]
-        slope = np.where(q.real > 0, 1, self.slope).astype(z.dtype)
-        e = slope * q
-        top = np.maximum.reduceat(e.real, self.graph.indptr[:-1], axis=-1)  # a constant: it cancels in alpha
-        alpha = np.exp(e - top[..., self._rows])
+        e = from_source[..., self.graph.indices] + from_target[..., self._rows]
+        slope = np.where(e.real > 0, 1, self.slope).astype(z.dtype)
+        score = slope * e
+        top = np.maximum.reduceat(score.real, self.graph.indptr[:-1], axis=-1)  # a constant: it cancels in alpha
+        alpha = np.exp(score - top[..., self._rows])
         alpha /= self._over_row(alpha)[..., self._rows]
         return z, alpha, slope
 
@@ -156,15 +156,15 @@ class GraphAttention(Filter):
 
     def _apply_backward(self, params: Parameters, saved: Any, grad_y: Array) -> tuple[Parameters, Array]:
         x, z, alpha, slope = saved
-        v = grad_y.reshape(z.shape)
+        grad = grad_y.reshape(z.shape)
         grad_alpha, grad_z = np.zeros_like(alpha), np.empty_like(z)
         for f in range(z.shape[2]):
-            v_f = v[:, :, f, self._rows]
-            grad_alpha += v_f * z[:, :, f, self.graph.indices]
-            grad_z[:, :, f] = self._over_column(alpha * v_f)
+            heard = grad[:, :, f, self._rows]
+            grad_alpha += heard * z[:, :, f, self.graph.indices]
+            grad_z[:, :, f] = self._over_column(alpha * heard)
         mean = self._over_row(alpha * grad_alpha)
-        grad_q = slope * alpha * (grad_alpha - mean[..., self._rows])
-        to_source, to_target = self._over_column(grad_q), self._over_row(grad_q)  # (batch, heads, N)
+        grad_e = slope * alpha * (grad_alpha - mean[..., self._rows])
+        to_source, to_target = self._over_column(grad_e), self._over_row(grad_e)  # (batch, heads, N)
         for to, a in ((to_source, params["source"]), (to_target, params["target"])):
             grad_z += a[:, :, None] * to[:, :, None]
         grads = {
@@ -181,8 +181,8 @@ class GraphAttention(Filter):
             np.einsum("hf,bhfn->bhn", params[end], dz) + np.einsum("hf,bhfn->bhn", dparams[end], z)
             for end in ("source", "target")
         )
-        de = slope * (d_source[..., self.graph.indices] + d_target[..., self._rows])
-        dalpha = alpha * (de - self._over_row(alpha * de)[..., self._rows])
+        dscore = slope * (d_source[..., self.graph.indices] + d_target[..., self._rows])
+        dalpha = alpha * (dscore - self._over_row(alpha * dscore)[..., self._rows])
         dy = np.empty_like(z)
         for f in range(z.shape[2]):
             heard = (slice(None), slice(None), f, self.graph.indices)
@@ -215,10 +215,10 @@ class GraphAttention(Filter):
             W, a_s, a_t = params["weight"][h], params["source"][h], params["target"][h]
             for i in range(N):
                 heard = self.graph.indices[self.graph.indptr[i] : self.graph.indptr[i + 1]]
-                q = np.array([a_s @ (W @ x[:, j]) + a_t @ (W @ x[:, i]) for j in heard])
-                e = np.where(q.real > 0, q, self.slope * q)
-                e = np.exp(e - e.real.max())
-                H[h * width : (h + 1) * width, :, i, heard] = np.multiply.outer(W, e / e.sum())
+                e = np.array([a_s @ (W @ x[:, j]) + a_t @ (W @ x[:, i]) for j in heard])
+                score = np.where(e.real > 0, e, self.slope * e)
+                alpha = np.exp(score - score.real.max())
+                H[h * width : (h + 1) * width, :, i, heard] = np.multiply.outer(W, alpha / alpha.sum())
         return H
 
     def to_edge_variant(self, params: Mapping[str, Any], x: Any = None) -> tuple[EdgeVariant, Parameters]:

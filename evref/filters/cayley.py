@@ -25,47 +25,47 @@ class CayleyNet(Filter):
 
     .. math::
 
-        y_f = \sum_g \Big( c_{0,fg}\, x_g + 2\,\mathrm{Re} \sum_{j=1}^{r} c_{j,fg}\, z_{j,g} \Big), \qquad
-        (\eta S + iI)\, z_j = (\eta S - iI)\, z_{j-1}, \qquad z_0 = x,
+        y_f = \sum_g \Big( c_{0,fg}\, x_g + 2\,\mathrm{Re} \sum_{k=1}^{K} c_{k,fg}\, z_{k,g} \Big), \qquad
+        (\eta S + \mathrm{i}I)\, z_k = (\eta S - \mathrm{i}I)\, z_{k-1}, \qquad z_0 = x,
 
-    with real :math:`c_0`, complex :math:`c_j` and a learned zoom :math:`\eta` (the parameter h). The transfer function
-    is :math:`c_0 + 2\,\mathrm{Re} \sum_j c_j C(\eta\lambda)^j` with the Cayley transform
-    :math:`C(s) = (s - i)/(s + i)`, which maps the real line to the unit circle; at a complex eigenvalue of a directed
-    graph it is :math:`c_0 + \sum_j (c_j C^j + c_j^* C^{-j})`. The sign of the zoom is redundant: with
-    :math:`-\eta` every :math:`c_j` becomes its conjugate.
+    with real :math:`c_0`, complex :math:`c_k` and a learned zoom :math:`\eta` (the parameter h). The transfer function
+    is :math:`c_0 + 2\,\mathrm{Re} \sum_k c_k \mathcal{C}(\eta\lambda)^k` with the Cayley transform
+    :math:`\mathcal{C}(s) = (s - \mathrm{i})/(s + \mathrm{i})`, which maps the real line to the unit circle; at a
+    complex eigenvalue of a directed graph it is :math:`c_0 + \sum_k (c_k \mathcal{C}^k + c_k^* \mathcal{C}^{-k})`. The
+    sign of the zoom is redundant: with :math:`-\eta` every :math:`c_k` becomes its conjugate.
 
     ``iterations=None`` solves exactly (a sparse LU factorisation). ``iterations=J`` takes J Jacobi iterations,
     with :math:`\Delta` the diagonal and O the rest of S:
 
     .. math::
 
-        z_j^{(k+1)} = (\eta\Delta + iI)^{-1} \big( (\eta S - iI) z_{j-1} - \eta O z_j^{(k)} \big), \qquad
-        z_j^{(-1)} = 0, \qquad z_j = z_j^{(J)},
+        z_k^{(t+1)} = (\eta\Delta + \mathrm{i}I)^{-1} \big( (\eta S - \mathrm{i}I) z_{k-1} - \eta O z_k^{(t)} \big),
+        \qquad z_k^{(-1)} = 0, \qquad z_k = z_k^{(J)},
 
-    so that :math:`z_j^{(0)}` is the b_j that Levie et al. start from. They converge if and only if the spectral radius
-    of :math:`\eta (\eta\Delta + iI)^{-1} O` is below 1 (`convergence_rate`): for every zoom on a Laplacian.
+    so that :math:`z_k^{(0)}` is what Levie et al. start from. They converge if and only if the spectral radius
+    of :math:`\eta (\eta\Delta + \mathrm{i}I)^{-1} O` is below 1 (`convergence_rate`): for every zoom on a Laplacian.
 
-    Tangent (exact): :math:`(\eta S + iI) \dot z_j = (\eta S - iI) \dot z_{j-1} + \dot\eta S (z_{j-1} - z_j)`, from
-    :math:`\dot z_0 = \dot x`. Adjoint, for the inner product Re a^H b (the adjoint of a complex matrix is then its
-    conjugate transpose), with :math:`\bar y` = `grad_y`, :math:`\bar z_j` the cotangent of :math:`z_j` and
-    :math:`\bar b_j` that of the right-hand side :math:`(\eta S - iI) z_{j-1}`, from j = r down to 1:
-
-    .. math::
-
-        \bar z_r = 2 c_r^{*\top} \bar y, \qquad
-        (\eta S + iI)^H \bar b_j = \bar z_j, \qquad
-        \bar z_{j-1} = 2 c_{j-1}^{*\top} \bar y + (\eta S - iI)^H \bar b_j \quad (j \ge 2),
+    Tangent (exact): :math:`(\eta S + \mathrm{i}I) \dot z_k = (\eta S - \mathrm{i}I) \dot z_{k-1} + \dot\eta S (z_{k-1}
+    - z_k)`, from :math:`\dot z_0 = \dot x`. Adjoint, for the inner product Re a^H b (the adjoint of a complex matrix is
+    then its conjugate transpose), with :math:`\bar y` = `grad_y`, :math:`\bar z_k` the cotangent of :math:`z_k` and
+    :math:`\bar b_k` that of the right-hand side :math:`(\eta S - \mathrm{i}I) z_{k-1}`, from k = K down to 1:
 
     .. math::
 
-        \frac{\partial L}{\partial x} = c_0^\top \bar y + \mathrm{Re}\big[ (\eta S - iI)^H \bar b_1 \big], \qquad
-        \frac{\partial L}{\partial \eta} = \sum_{j=1}^{r} \mathrm{Re}\big[ \bar b_j^H S (z_{j-1} - z_j) \big],
+        \bar z_K = 2 c_K^{*\top} \bar y, \qquad
+        (\eta S + \mathrm{i}I)^H \bar b_k = \bar z_k, \qquad
+        \bar z_{k-1} = 2 c_{k-1}^{*\top} \bar y + (\eta S - \mathrm{i}I)^H \bar b_k \quad (k \ge 2),
+
+    .. math::
+
+        \frac{\partial L}{\partial x} = c_0^\top \bar y + \mathrm{Re}\big[ (\eta S - \mathrm{i}I)^H \bar b_1 \big],
+        \qquad \frac{\partial L}{\partial \eta} = \sum_{k=1}^{K} \mathrm{Re}\big[ \bar b_k^H S (z_{k-1} - z_k) \big],
 
     .. math::
 
         \frac{\partial L}{\partial c_0} = \langle \bar y, x \rangle, \qquad
-        \frac{\partial L}{\partial\,\mathrm{Re}\,c_j} = 2 \langle \bar y, \mathrm{Re}\,z_j \rangle, \qquad
-        \frac{\partial L}{\partial\,\mathrm{Im}\,c_j} = -2 \langle \bar y, \mathrm{Im}\,z_j \rangle .
+        \frac{\partial L}{\partial\,\mathrm{Re}\,c_k} = 2 \langle \bar y, \mathrm{Re}\,z_k \rangle, \qquad
+        \frac{\partial L}{\partial\,\mathrm{Im}\,c_k} = -2 \langle \bar y, \mathrm{Im}\,z_k \rangle .
 
     The Jacobi version is differentiated as it is computed, iteration by iteration: ``docs/rational.md``.
 
@@ -73,7 +73,7 @@ class CayleyNet(Filter):
     ------
     x : (batch, in_features, nodes), y : (batch, out_features, nodes)
     params["c0"] : (F, G)
-    params["c_re"], params["c_im"] : (order, F, G), real and imaginary part of c_1, ..., c_r
+    params["c_re"], params["c_im"] : (order, F, G), real and imaginary part of c_1, ..., c_K
     params["h"] : (1,)
     params["bias"] : (F,), only with bias=True
 
@@ -84,11 +84,11 @@ class CayleyNet(Filter):
         ``iterations=None`` hS + iI must be invertible: always so for a symmetric S, otherwise no eigenvalue of S may be
         :math:`\pm i/h`.
     order : int
-        r, at least 1.
+        K, at least 1.
     in_features, out_features : int
         G and F.
     iterations : int or None
-        J Jacobi iterations for each of the r systems, or None for the exact solution. The factors of the exact solve
+        J Jacobi iterations for each of the K systems, or None for the exact solution. The factors of the exact solve
         are sparse only as far as the graph allows: reckon with 32 N² bytes on graphs that are not (several thousand
         nodes).
     bias : bool
@@ -128,18 +128,18 @@ class CayleyNet(Filter):
 
     @property
     def reach(self) -> int | None:
-        """None for the exact inverse, which hears the whole component; r (J + 1) for J iterations."""
+        """None for the exact inverse, which hears the whole component; K (J + 1) for J iterations."""
         return None if self.iterations is None else self.order * (self.iterations + 1)
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        r, F, G = self.order, self.out_features, self.in_features
-        return {"c0": (F, G), "c_re": (r, F, G), "c_im": (r, F, G), "h": (1,)}
+        K, F, G = self.order, self.out_features, self.in_features
+        return {"c0": (F, G), "c_re": (K, F, G), "c_im": (K, F, G), "h": (1,)}
 
     def _init_scale(self, name: str) -> float:
         return (self.in_features * (2 * self.order + 1)) ** -0.5
 
     def init(self, rng: Any = None, dtype: Any = np.float64) -> Parameters:
-        """Uniform in ± 1/sqrt(G (2r + 1)); h in [1/2, 3/2], where C spreads the spectrum of a normalised Laplacian."""
+        """Uniform in ± 1/sqrt(G (2K + 1)); h in [1/2, 3/2], where C spreads the spectrum of a normalised Laplacian."""
         rng = checks.as_rng(rng)
         params = super().init(rng, dtype)
         return {**params, "h": rng.uniform(0.5, 1.5, 1).astype(params["h"].dtype)}
@@ -154,7 +154,7 @@ class CayleyNet(Filter):
         return y, (system, z, inner)
 
     def _transforms(self, system: Exact | Jacobi, x: np.ndarray) -> tuple[list[np.ndarray], list[Any]]:
-        """z_0, ..., z_r, each (2, batch, G, N), and what each solve leaves for its adjoint."""
+        """z_0, ..., z_K, each (2, batch, G, N), and what each solve leaves for its adjoint."""
         z, inner = [np.stack([x, np.zeros_like(x)])], []
         for _ in range(self.order):
             solution, left = system.solve(system.numerator(z[-1]))
@@ -167,26 +167,26 @@ class CayleyNet(Filter):
         c_re, c_im = params["c_re"].swapaxes(1, 2), params["c_im"].swapaxes(1, 2)
         grads = {name: np.zeros_like(params[name]) for name in self._shapes()}
         grads["c0"] = _outer(grad_y, z[0][0])
-        lam = np.zeros_like(z[0])
-        for j in range(self.order, 0, -1):
-            grads["c_re"][j - 1] = 2 * _outer(grad_y, z[j][0])
-            grads["c_im"][j - 1] = -2 * _outer(grad_y, z[j][1])
-            lam = lam + 2 * np.stack([c_re[j - 1] @ grad_y, -c_im[j - 1] @ grad_y])
-            mu, grad_h = system.solve_adjoint(lam, z[j], inner[j - 1])
-            grads["h"] += grad_h + inner_product(mu, shifted(system.S, z[j - 1]))
-            lam = system.numerator_adjoint(mu)
-        return grads, params["c0"].T @ grad_y + lam[0]
+        grad_z = np.zeros_like(z[0])
+        for k in range(self.order, 0, -1):
+            grads["c_re"][k - 1] = 2 * _outer(grad_y, z[k][0])
+            grads["c_im"][k - 1] = -2 * _outer(grad_y, z[k][1])
+            grad_z = grad_z + 2 * np.stack([c_re[k - 1] @ grad_y, -c_im[k - 1] @ grad_y])
+            grad_b, grad_h = system.solve_adjoint(grad_z, z[k], inner[k - 1])
+            grads["h"] += grad_h + inner_product(grad_b, shifted(system.S, z[k - 1]))
+            grad_z = system.numerator_adjoint(grad_b)
+        return grads, params["c0"].T @ grad_y + grad_z[0]
 
     def _apply_jvp(self, params: Parameters, x: np.ndarray, dparams: Parameters, dx: np.ndarray) -> np.ndarray:
         system, dh = self._system(params["h"], x.dtype), dparams["h"][0]
         z, inner = self._transforms(system, x)
         dz = np.stack([dx, np.zeros_like(dx)])
         dy = params["c0"] @ dx + dparams["c0"] @ x
-        for j in range(1, self.order + 1):
-            dnumerator = system.numerator(dz) + dh * shifted(system.S, z[j - 1])
-            dz = system.solve_tangent(dnumerator, dh, z[j], inner[j - 1])
-            dy += 2 * (params["c_re"][j - 1] @ dz[0] - params["c_im"][j - 1] @ dz[1])
-            dy += 2 * (dparams["c_re"][j - 1] @ z[j][0] - dparams["c_im"][j - 1] @ z[j][1])
+        for k in range(1, self.order + 1):
+            dnumerator = system.numerator(dz) + dh * shifted(system.S, z[k - 1])
+            dz = system.solve_tangent(dnumerator, dh, z[k], inner[k - 1])
+            dy += 2 * (params["c_re"][k - 1] @ dz[0] - params["c_im"][k - 1] @ dz[1])
+            dy += 2 * (dparams["c_re"][k - 1] @ z[k][0] - dparams["c_im"][k - 1] @ z[k][1])
         return dy
 
     def _system(self, h: np.ndarray, dtype: np.dtype) -> Exact | Jacobi:
@@ -262,7 +262,7 @@ class CayleyNet(Filter):
         return NotRepresentable(
             "iterations is None: the exact filter is rational in S and hears whole components, so that no recursion of "
             "a fixed order is the same on every graph (on this one a polynomial of order at most "
-            f"{self.graph.n_nodes - 1} is, made of its whole spectrum); expected iterations=J, of order r (J + 1)"
+            f"{self.graph.n_nodes - 1} is, made of its whole spectrum); expected iterations=J, of order K (J + 1)"
         )
 
     def _constant_diagonal(self) -> float:
@@ -275,14 +275,14 @@ class CayleyNet(Filter):
         return float(d[0])
 
     def coefficients(self, params: Mapping[str, Any]) -> np.ndarray:
-        """Coefficients of 1, s, ..., s^(r (J + 1)) of the finite filter on a constant diagonal, (K + 1, F, G)."""
+        """Coefficients of 1, s, ..., s^(K (J + 1)) of the finite filter, constant diagonal, (K (J + 1) + 1, F, G)."""
         params = self._checked_parameters(params)
         if self.iterations is None:
             raise self._rational()
         return cayley_embedding.coefficients(params, self._constant_diagonal(), self.iterations)
 
     def to_edge_variant(self, params: Mapping[str, Any]) -> tuple[EdgeVariant | ParallelEdgeVariant, Parameters]:
-        """Jacobi on a constant diagonal: a polynomial of order r (J + 1), hence one edge-variant recursion.
+        """Jacobi on a constant diagonal: a polynomial of order K (J + 1), hence one edge-variant recursion.
 
         On another diagonal: a parallel sum of recursions of the same order, while its terms are few
         (:mod:`evref.filters.cayley_embedding`). The exact inverse hears whole components and is neither.
@@ -296,13 +296,13 @@ class CayleyNet(Filter):
 
     def n_operations(self, batch: int = 1) -> int:
         """Real multiply-adds; the exact solve is counted with full factors, the factorisation itself is not."""
-        r, F, G, N, nnz = self.order, self.out_features, self.in_features, self.graph.n_nodes, self.graph.S.nnz
+        K, F, G, N, nnz = self.order, self.out_features, self.in_features, self.graph.n_nodes, self.graph.S.nnz
         if self.iterations is None:
             solve = (2 * N) ** 2
         else:
             off_diagonal = nnz - self.graph.n_self_loops
             solve = self.iterations * 2 * off_diagonal + (self.iterations + 1) * 4 * N
-        return checks.as_count("batch", batch) * (r * G * (2 * nnz + solve) + (1 + 2 * r) * F * G * N)
+        return checks.as_count("batch", batch) * (K * G * (2 * nnz + solve) + (1 + 2 * K) * F * G * N)
 
     @classmethod
     def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:

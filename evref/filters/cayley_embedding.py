@@ -1,17 +1,18 @@
 r"""Cayley filters with Jacobi iterations as edge-variant recursions.
 
-One transform is :math:`z \mapsto T z` with :math:`T = \sum_{k=0}^{J} M^k B`, :math:`B = (hD + iI)^{-1} (hS - iI)` and
-:math:`M = -h (hD + iI)^{-1} O`. Both B and M have the support of I + S.
+One transform multiplies z by :math:`\sum_{t=0}^{J} \Gamma^t \Omega` with
+:math:`\Omega = (\eta\Delta + \mathrm{i}I)^{-1} (\eta S - \mathrm{i}I)` and :math:`\Gamma = -\eta (\eta\Delta +
+\mathrm{i}I)^{-1} O`, the letters "o" and "g" below. Both have the support of I + S.
 
-On a constant diagonal d both are polynomials of S, and so is the real filter: :func:`coefficients`.
+On a constant diagonal both are polynomials of S, and so is the real filter: :func:`coefficients`.
 
-On any other diagonal :math:`T^j` is still a sum of products of complex matrices on the support, one for each word such
-as B, MB, BB, BMB. Splitting every factor but the last into real and imaginary part leaves real products, and
-:func:`parallel` adds them up: a sum of real recursions. An edge-variant recursion adds all the states it passes, so a
-product of L > 1 factors takes two: one that goes all the way, and one that stops short of the last factor, with the
-opposite sign, to cancel the states on the way.
+On any other diagonal the k-th power of a transform is still a sum of products of complex matrices on the support, one
+for each word such as o, go, oo, ogo. Splitting every factor but the last into real and imaginary part leaves real
+products, and :func:`parallel` adds them up: a sum of real recursions. An edge-variant recursion adds all the states it
+passes, so a product of several factors takes two: one that goes all the way, and one that stops short of the last
+factor, with the opposite sign, to cancel the states on the way.
 
-Pairs (u, v) stand for u + iv throughout, as in :mod:`evref.filters.cayley_systems`.
+Pairs (z', z'') stand for z' + iz'' throughout, as in :mod:`evref.filters.cayley_systems`.
 """
 
 from __future__ import annotations
@@ -25,48 +26,49 @@ from ..contract import NotRepresentable, Parameters
 from ..graph import Graph
 from .parallel import ParallelEdgeVariant
 
-MAX_TERMS = 1000  # of a parallel sum: their number grows like 2^(r (J + 2))
+MAX_TERMS = 1000  # of a parallel sum: their number grows like 2^(K (J + 2))
 
 
 def coefficients(params: Mapping[str, np.ndarray], d: float, iterations: int) -> np.ndarray:
-    """Coefficients of 1, s, ..., s^(r (J + 1)), shape (K + 1, F, G), of the filter on the constant diagonal d.
+    """Coefficients of 1, s, ..., s^(K (J + 1)), (K (J + 1) + 1, F, G), of the filter on the constant diagonal d.
 
-    T(s) by Horner's rule T <- M T + B, with M(s) = -h (s - d) / (hd + i) and B(s) = (hs - i) / (hd + i).
+    The transform by Horner's rule, transform <- Gamma transform + Omega, with Gamma(s) = -h (s - d) / (hd + i) and
+    Omega(s) = (hs - i) / (hd + i).
     """
     h = params["h"][0]
     q = 1 + (h * d) ** 2
     eu, ev = h * d / q, -1 / q  # 1 / (hd + i)
-    M = np.array([[h * d * eu, -h * eu], [h * d * ev, -h * ev]])
-    B = np.array([[ev, h * eu], [-eu, h * ev]])
-    T = B
+    Gamma = np.array([[h * d * eu, -h * eu], [h * d * ev, -h * ev]])
+    Omega = np.array([[ev, h * eu], [-eu, h * ev]])
+    transform = Omega
     for _ in range(iterations):
-        T = _convolved(M, T)
-        T[:, :2] += B
-    r = len(params["c_re"])
-    total = np.zeros((r * (iterations + 1) + 1, *params["c0"].shape), np.result_type(*params.values()))
+        transform = _convolved(Gamma, transform)
+        transform[:, :2] += Omega
+    K = len(params["c_re"])
+    total = np.zeros((K * (iterations + 1) + 1, *params["c0"].shape), np.result_type(*params.values()))
     total[0] = params["c0"]
     power = np.array([[1.0], [0.0]])
     for c_re, c_im in zip(params["c_re"], params["c_im"], strict=True):
-        power = _convolved(T, power)
+        power = _convolved(transform, power)
         for k, (u, v) in enumerate(power.T):
             total[k] += 2 * (c_re * u - c_im * v)
     return total
 
 
 def n_terms(order: int, iterations: int) -> int:
-    """Recursions in the parallel sum: two for each real product, one for the first word, B, which also carries c_0."""
-    return sum((2 ** (iterations + 2) - 2) ** j for j in range(1, order + 1)) - 1
+    """Recursions in the parallel sum: two for each real product, one for the first word, o, which also carries c_0."""
+    return sum((2 ** (iterations + 2) - 2) ** k for k in range(1, order + 1)) - 1
 
 
 def parallel(graph: Graph, params: Mapping[str, np.ndarray], iterations: int) -> tuple[ParallelEdgeVariant, Parameters]:
     """The parallel sum of edge-variant recursions that equals the filter, whatever the diagonal of S."""
-    r, (F, G) = len(params["c_re"]), params["c0"].shape
-    order, terms = r * (iterations + 1), n_terms(r, iterations)
+    K, (F, G) = len(params["c_re"]), params["c0"].shape
+    order, terms = K * (iterations + 1), n_terms(K, iterations)
     if terms > MAX_TERMS:
         d = graph.S.diagonal()
         raise NotRepresentable(
             f"the diagonal of S is not constant (it runs from {d.min():g} to {d.max():g}), so that {iterations} Jacobi "
-            f"iterations of order {r} are no polynomial in S; they are a parallel sum of {terms} recursions, more than "
+            f"iterations of order {K} are no polynomial in S; they are a parallel sum of {terms} recursions, more than "
             f"{MAX_TERMS}: expected a smaller order or fewer iterations, or a constant diagonal"
         )
     letters = _letters(graph, params["h"][0])
@@ -74,7 +76,7 @@ def parallel(graph: Graph, params: Mapping[str, np.ndarray], iterations: int) ->
     identity[graph.diagonal] = 1
     phi = np.zeros((order, F, terms, G, graph.nnz), np.result_type(*params.values()))
     p = 0
-    for j, word in _words(r, iterations):
+    for j, word in _words(K, iterations):
         c_re, c_im = 2 * params["c_re"][j - 1][..., None], 2 * params["c_im"][j - 1][..., None]
         last = letters[word[-1]]
         for parts in product((0, 1), repeat=len(word) - 1):
@@ -96,7 +98,7 @@ def parallel(graph: Graph, params: Mapping[str, np.ndarray], iterations: int) ->
 
 
 def _letters(graph: Graph, h: complex) -> dict[str, np.ndarray]:
-    """B and M on the support of I + S, as pairs (2, nnz)."""
+    """Omega and Gamma on the support of I + S, as pairs (2, nnz)."""
     d = graph.S.diagonal().astype(np.float64)
     rows = np.repeat(np.arange(graph.n_nodes), np.diff(graph.indptr))
     q = 1 + (h * d) ** 2
@@ -105,16 +107,16 @@ def _letters(graph: Graph, h: complex) -> dict[str, np.ndarray]:
     own, rest = np.zeros(graph.nnz), S.copy()
     own[graph.diagonal], rest[graph.diagonal] = 1, 0
     return {
-        "B": np.array([eu * h * S + ev * own, ev * h * S - eu * own]),
-        "M": np.array([-h * eu * rest, -h * ev * rest]),
+        "o": np.array([eu * h * S + ev * own, ev * h * S - eu * own]),
+        "g": np.array([-h * eu * rest, -h * ev * rest]),
     }
 
 
 def _words(order: int, iterations: int) -> Iterator[tuple[int, str]]:
-    """j and the words of T^j, the letter that acts first standing first."""
-    for j in range(1, order + 1):
-        for powers in product(range(iterations + 1), repeat=j):
-            yield j, "".join("B" + "M" * k for k in powers)
+    """k and the words of the k-th power, the letter that acts first standing first."""
+    for k in range(1, order + 1):
+        for powers in product(range(iterations + 1), repeat=k):
+            yield k, "".join("o" + "g" * t for t in powers)
 
 
 def _convolved(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -1,8 +1,8 @@
 """The two systems inside a Cayley filter, (hS + iI) z = b, solved exactly or by Jacobi iterations; and their adjoints.
 
-A complex signal z = u + iv is an array with a leading axis of length 2, (u, v), and every operation is written for the
-two real parts. "Take the real part" is then "take the first", which is analytic in all parameters: a complex step
-passes, where a complex number would have to be conjugated. The adjoint of a complex matrix acting on pairs is its
+A complex signal z = z' + iz'' is an array with a leading axis of length 2, (z', z''), and every operation is written
+for the two real parts. "Take the real part" is then "take the first", which is analytic in all parameters: a complex
+step passes, where a complex number would have to be conjugated. The adjoint of a complex matrix acting on pairs is its
 conjugate transpose.
 """
 
@@ -27,13 +27,13 @@ class Numerator:
         shift = self.h * shifted(self.S, z)
         return np.stack([shift[0] + z[1], shift[1] - z[0]])
 
-    def numerator_adjoint(self, mu: np.ndarray) -> np.ndarray:
-        shift = self.h * shifted(self.S.T, mu)
-        return np.stack([shift[0] - mu[1], shift[1] + mu[0]])
+    def numerator_adjoint(self, grad_b: np.ndarray) -> np.ndarray:
+        shift = self.h * shifted(self.S.T, grad_b)
+        return np.stack([shift[0] - grad_b[1], shift[1] + grad_b[0]])
 
 
 class Exact(Numerator):
-    """(hS + iI) z = b by one sparse factorisation: [[I, hS], [hS, -I]] (u, v) = (b_v, b_u), of real matrices."""
+    """(hS + iI) z = b by one sparse factorisation: [[I, hS], [hS, -I]] (z', z'') = (b'', b'), of real matrices."""
 
     def __init__(self, S: sparse.csr_array, h: Any) -> None:
         super().__init__(S, h)
@@ -43,10 +43,10 @@ class Exact(Numerator):
     def solve(self, b: np.ndarray) -> tuple[np.ndarray, None]:
         return self._by_factors(b[::-1], "N"), None
 
-    def solve_adjoint(self, lam: np.ndarray, z: np.ndarray, left: None) -> tuple[np.ndarray, Any]:
-        """mu with (hS + iI)^H mu = lam, and -<mu, S z>, the part of grad h from the matrix on the left."""
-        mu = self._by_factors(lam, "T")[::-1]
-        return mu, -inner_product(mu, shifted(self.S, z))
+    def solve_adjoint(self, grad_z: np.ndarray, z: np.ndarray, left: None) -> tuple[np.ndarray, Any]:
+        """grad_b with (hS + iI)^H grad_b = grad_z, and -<grad_b, S z>, the part of grad_h from the left-hand matrix."""
+        grad_b = self._by_factors(grad_z, "T")[::-1]
+        return grad_b, -inner_product(grad_b, shifted(self.S, z))
 
     def solve_tangent(self, db: np.ndarray, dh: Any, z: np.ndarray, left: None) -> np.ndarray:
         return self.solve(db - dh * shifted(self.S, z))[0]
@@ -78,26 +78,26 @@ class Jacobi(Numerator):
             iterates.append(self._divided(b - self.h * shifted(self.rest, iterates[-1])))
         return iterates[-1], iterates
 
-    def solve_adjoint(self, lam: np.ndarray, z: np.ndarray, iterates: list[np.ndarray]) -> tuple[np.ndarray, Any]:
+    def solve_adjoint(self, grad_z: np.ndarray, z: np.ndarray, iterates: list[np.ndarray]) -> tuple[np.ndarray, Any]:
         """Cotangent of b, the sum over iterations, and the part of grad h that does not come through b."""
-        total, grad_h, zeta = np.zeros_like(lam), 0, lam
-        for k in range(self.iterations, -1, -1):
-            mu = self._divided(zeta, conjugate=True)
-            total += mu
-            grad_h = grad_h - inner_product(mu, self._slope(iterates, k))
-            zeta = -self.h * shifted(self.rest.T, mu)
-        return total, grad_h
+        grad_b, grad_h, grad_iterate = np.zeros_like(grad_z), 0, grad_z
+        for t in range(self.iterations, -1, -1):
+            q = self._divided(grad_iterate, conjugate=True)
+            grad_b += q
+            grad_h = grad_h - inner_product(q, self._slope(iterates, t))
+            grad_iterate = -self.h * shifted(self.rest.T, q)
+        return grad_b, grad_h
 
     def solve_tangent(self, db: np.ndarray, dh: Any, z: np.ndarray, iterates: list[np.ndarray]) -> np.ndarray:
         dz = np.zeros_like(db)
-        for k in range(self.iterations + 1):
-            dz = self._divided(db - self.h * shifted(self.rest, dz) - dh * self._slope(iterates, k))
+        for t in range(self.iterations + 1):
+            dz = self._divided(db - self.h * shifted(self.rest, dz) - dh * self._slope(iterates, t))
         return dz
 
-    def _slope(self, iterates: list[np.ndarray], k: int) -> np.ndarray:
-        """D z^(k) + O z^(k-1): derivative of (hD + i) z^(k) + hO z^(k-1) = b by h."""
-        own = self.diagonal * iterates[k]
-        return own + shifted(self.rest, iterates[k - 1]) if k else own
+    def _slope(self, iterates: list[np.ndarray], t: int) -> np.ndarray:
+        """D z^(t) + O z^(t-1): derivative of (hD + i) z^(t) + hO z^(t-1) = b by h."""
+        own = self.diagonal * iterates[t]
+        return own + shifted(self.rest, iterates[t - 1]) if t else own
 
     def _divided(self, z: np.ndarray, conjugate: bool = False) -> np.ndarray:
         """(hD + iI)^-1 z, or its adjoint (hD - iI)^-1 z."""

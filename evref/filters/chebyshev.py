@@ -21,25 +21,26 @@ class Chebyshev(Filter):
 
     .. math::
 
-        y_f = \sum_{g=1}^{G} \sum_{k=0}^{K} \theta_{k,fg}\, t_g^{(k)}, \qquad t_g^{(0)} = x_g, \quad
-        t_g^{(1)} = S x_g, \quad t_g^{(k)} = 2 S t_g^{(k-1)} - t_g^{(k-2)},
+        y_f = \sum_{g=1}^{G} \sum_{k=0}^{K} \theta_{k,fg}\, w_g^{(k)}, \qquad w_g^{(0)} = x_g, \quad
+        w_g^{(1)} = S x_g, \quad w_g^{(k)} = 2 S w_g^{(k-1)} - w_g^{(k-2)},
 
     so that :math:`H_{fg}(S) = \sum_k \theta_{k,fg} T_k(S)` with the Chebyshev polynomials,
     :math:`T_k(\cos a) = \cos ka`. S is `graph.S`. ChebNet's is ``graph.with_shift("scaled_laplacian")``, whose spectrum
     lies in [-1, 1], where every |T_k| <= 1; on a wider spectrum the T_k grow fast.
 
-    Adjoint. Let :math:`v_f` = `grad_y` of feature f, and :math:`b^{(k)}` the total cotangent of :math:`t^{(k)}`. The
+    Adjoint. Let :math:`\bar y_f` = `grad_y` of feature f, and :math:`\bar w^{(k)}` that of :math:`w^{(k)}`. The
     state k is used by the output, by state k+1 through 2 S (for k = 0 through S) and by state k+2 through -1, so
 
     .. math::
 
-        u_g^{(k)} = \sum_f \theta_{k,fg} v_f, \qquad b^{(k)} = u^{(k)} + 2 S^\top b^{(k+1)} - b^{(k+2)} \quad (k \ge 1),
-        \qquad \frac{\partial L}{\partial x} = b^{(0)} = u^{(0)} + S^\top b^{(1)} - b^{(2)},
+        u_g^{(k)} = \sum_f \theta_{k,fg} \bar y_f, \qquad
+        \bar w^{(k)} = u^{(k)} + 2 S^\top \bar w^{(k+1)} - \bar w^{(k+2)} \quad (k \ge 1), \qquad
+        \frac{\partial L}{\partial x} = \bar w^{(0)} = u^{(0)} + S^\top \bar w^{(1)} - \bar w^{(2)},
 
-    with :math:`b^{(K+1)} = b^{(K+2)} = 0`: Clenshaw's recursion for :math:`\sum_k T_k(S^\top) u^{(k)}`. The parameters
-    get :math:`\partial L / \partial \theta_{k,fg} = \sum_{\text{batch}} \langle v_f, t_g^{(k)} \rangle`. Tangent:
-    :math:`\dot y_f = \sum_{g,k} \dot\theta_{k,fg} t_g^{(k)} + \theta_{k,fg} \dot t_g^{(k)}`, where :math:`\dot t` obeys
-    the recursion of t from :math:`\dot x`.
+    with :math:`\bar w^{(K+1)} = \bar w^{(K+2)} = 0`: Clenshaw's recursion for :math:`\sum_k T_k(S^\top) u^{(k)}`, and
+    :math:`\partial L / \partial \theta_{k,fg} = \sum_{\text{batch}} \langle \bar y_f, w_g^{(k)} \rangle`. Tangent:
+    :math:`\dot y_f = \sum_{g,k} \dot\theta_{k,fg} w_g^{(k)} + \theta_{k,fg} \dot w_g^{(k)}`, where :math:`\dot w` obeys
+    the recursion of w from :math:`\dot x`.
 
     Shapes
     ------

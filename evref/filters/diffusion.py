@@ -18,22 +18,22 @@ from .polynomial import graph_frequencies
 
 
 class DCNN(Filter):
-    r"""Diffusion-convolutional network (Atwood & Towsley 2016), the linear part of :math:`Z = f(W \odot P^* X)`:
+    r"""Diffusion-convolutional network (Atwood & Towsley 2016), the linear part of its layer:
 
-    .. math:: y_{hG+g} = \omega_{hg}\, w_g^{(h)}, \qquad w_g^{(h)} = P w_g^{(h-1)}, \qquad w_g^{(0)} = x_g,
-        \qquad h = 0, \dots, K, \quad g = 0, \dots, G-1 .
+    .. math:: y_{kG+g} = \omega_{kg}\, w_g^{(k)}, \qquad w_g^{(k)} = P w_g^{(k-1)}, \qquad w_g^{(0)} = x_g,
+        \qquad k = 0, \dots, K, \quad g = 0, \dots, G-1 .
 
     Every pair of a hop and an input feature is an output feature of its own, with a single weight; features are mixed
     only by the dense layer that follows in the original. P is `graph.S`: a random walk,
     ``graph.with_shift("random_walk")`` (rows sum to 1, the paper's :math:`D^{-1} A`), which :meth:`on` applies. The
     authors' published code divides by degree + 1 instead, so that no node divides by zero and rows do not sum to 1.
 
-    Adjoint, with :math:`v` = `grad_y`: :math:`\partial L / \partial \omega_{hg} = \sum_{\text{batch}} \langle v_{hG+g},
-    w_g^{(h)} \rangle`, and Horner in :math:`P^\top`, :math:`b^{(h)} = \omega_h \odot v_h + P^\top b^{(h+1)}`,
-    :math:`\partial L / \partial x = b^{(0)}`. Tangent: :math:`\dot y_{hG+g} = \dot\omega_{hg} w_g^{(h)} + \omega_{hg}
-    \dot w_g^{(h)}`.
+    Adjoint, with :math:`\bar y` = `grad_y`: :math:`\partial L / \partial \omega_{kg} = \sum_{\text{batch}} \langle
+    \bar y_{kG+g}, w_g^{(k)} \rangle`, and Horner in :math:`P^\top`, :math:`\bar w_g^{(k)} = \omega_{kg} \bar y_{kG+g} +
+    P^\top \bar w_g^{(k+1)}`, :math:`\partial L / \partial x_g = \bar w_g^{(0)}`. Tangent: :math:`\dot y_{kG+g} =
+    \dot\omega_{kg} w_g^{(k)} + \omega_{kg} \dot w_g^{(k)}`.
 
-    Edge-variant: the filter from g to (h, g) is the polynomial :math:`\omega_{hg} s^h`, all others are zero. A monomial
+    Edge-variant: the filter from g to (k, g) is the polynomial :math:`\omega_{kg} s^k`, all others are zero. A monomial
     has zero coefficients below its degree, where the telescoping sum fails and the Newton form does not.
 
     Shapes
@@ -129,7 +129,7 @@ class DCNN(Filter):
         return newton_embedding(self.graph, self.monomial(params), params.get("bias"))
 
     def response(self, params: Mapping[str, Any], frequencies: Any = None) -> np.ndarray:
-        """omega_hg lambda_i^h where f = h G + g, else 0, at :func:`graph_frequencies` or those given, (F, G, N)."""
+        """omega_kg lambda_n^k where f = k G + g, else 0, at :func:`graph_frequencies` or those given, (F, G, N)."""
         powers = graph_frequencies(self.graph, frequencies) ** np.arange(self.order + 1)[:, None]
         return np.einsum("kfg,ki->fgi", self.monomial(params), powers)
 

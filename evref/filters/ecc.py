@@ -20,31 +20,32 @@ class ECC(GeneratedEdgeVariant):
 
     .. math::
 
-        y_{f,i} = \sum_g \sum_{j \in N(i) \cup i} c_{ij} \, \varphi_{fg}(u_{ij}) \, x_{g,j} \; [+ R_{fg} x_{g,i}],
+        y_{f,i} = \sum_g \sum_{j \in \mathcal{N}_i \cup i} c_{ij} \, \varphi_{fg}(u_{ij}) \, x_{g,j}
+        \; [+ \Theta_{fg} x_{g,i}],
 
-    where :math:`\varphi` is a network from the D attributes :math:`u_{ij}` of an edge to an F x G matrix,
-
-    .. math::
-
-        h^{(0)} = u_{ij}, \qquad h^{(l+1)} = \sigma(W_l h^{(l)} + b_l) \quad (l < L), \qquad
-        \mathrm{vec}\, \varphi = W_L h^{(L)} + b_L .
-
-    The publication takes the mean, :math:`c_{ij} = 1 / |N(i) \cup i|`, counts i among its own neighbours, and has no R;
-    here that is ``aggregation="mean"``. The entry (i, i) has a row of attributes like any other; with
-    ``self_entries=False`` it takes part only where S has a self-loop, as in PyG's `NNConv`, whose `root_weight` is
-    ``root=True``.
-
-    Adjoint: with :math:`G_{fg,ij} = c_{ij} \sum_{\text{batch}} v_{f,i} x_{g,j}` and, for each edge,
-    :math:`\delta_L = \mathrm{vec}\, G`,
+    where :math:`\varphi` is a network from the attributes :math:`u_{ij}` of an edge to an F x G matrix,
 
     .. math::
 
-        \frac{\partial L}{\partial W_l} = \sum_{ij} \delta_l h^{(l)\top}, \qquad
+        \zeta^{(0)} = u_{ij}, \qquad \zeta^{(l+1)} = \sigma(W_l \zeta^{(l)} + b_l) \quad (l < m), \qquad
+        \mathrm{vec}\, \varphi = W_m \zeta^{(m)} + b_m .
+
+    The publication takes the mean, :math:`c_{ij} = 1 / |\mathcal{N}_i \cup i|`, counts i among its own neighbours,
+    and has no :math:`\Theta`; here that is ``aggregation="mean"``. The entry (i, i) has a row of attributes like any
+    other; with ``self_entries=False`` it takes part only where S has a self-loop, as in PyG's `NNConv`, whose
+    `root_weight` is ``root=True``.
+
+    Adjoint: with :math:`\bar\varphi_{fg,ij} = c_{ij} \sum_{\text{batch}} \bar y_{f,i} x_{g,j}` and, for each edge,
+    :math:`\delta_m = \mathrm{vec}\, \bar\varphi`,
+
+    .. math::
+
+        \frac{\partial L}{\partial W_l} = \sum_{ij} \delta_l \zeta^{(l)\top}, \qquad
         \frac{\partial L}{\partial b_l} = \sum_{ij} \delta_l, \qquad
-        \delta_{l-1} = \sigma'(h^{(l)}) \odot W_l^\top \delta_l ;
+        \delta_{l-1} = \sigma'(\zeta^{(l)}) \odot W_l^\top \delta_l ;
 
-    tangent :math:`\dot h^{(l+1)} = \sigma' \odot (\dot W_l h^{(l)} + \dot b_l + W_l \dot h^{(l)})`. Line by line:
-    ``docs/generated.md``.
+    tangent :math:`\dot\zeta^{(l+1)} = \sigma' \odot (\dot W_l \zeta^{(l)} + \dot b_l + W_l \dot\zeta^{(l)})`. Line by
+    line: ``docs/generated.md``.
 
     Shapes
     ------
@@ -68,7 +69,7 @@ class ECC(GeneratedEdgeVariant):
     activation : {"tanh", "relu"}
         sigma.
     root : bool
-        Whether there is an R.
+        Whether there is a Theta.
     self_entries : bool
         Whether (i, i) counts as an edge where S has no self-loop.
     bias : bool
@@ -173,7 +174,7 @@ class ECC(GeneratedEdgeVariant):
         return 1 - h * h if self.activation == "tanh" else (h.real > 0).astype(h.dtype)
 
     def matrix(self, params: Mapping[str, Any]) -> np.ndarray:
-        """[H_fg]_ij = c_ij varphi_fg(u_ij) + [i = j] R_fg, one edge at a time."""
+        """[H_fg]_ij = c_ij varphi_fg(u_ij) + [i = j] Theta_fg, one edge at a time."""
         params = self._checked_parameters(params)
 
         def block(p: int) -> np.ndarray:

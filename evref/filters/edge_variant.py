@@ -44,13 +44,13 @@ class EdgeVariant(Filter):
     and K (M + N) above becomes K M. A self-loop of S plays no part. Such a filter is the same filter with self-loops
     whose diagonals are zero (:meth:`to_edge_variant`). The class is smaller: ``evref verify --only no-self-loops``.
 
-    Adjoint, with :math:`v_f` = `grad_y` of feature f and :math:`\lambda^{(k)}` the cotangent of :math:`w^{(k)}`:
+    Adjoint, with :math:`\bar y_f` = `grad_y` of feature f and :math:`\bar w^{(k)}` the cotangent of :math:`w^{(k)}`:
 
     .. math::
 
-        \lambda^{(K)} = v_f, \qquad \lambda^{(k)} = [k \ge k_0]\, v_f + \Phi^{(k+1)\top} \lambda^{(k+1)}, \qquad
-        \frac{\partial L}{\partial \Phi^{(k)}_{ij}} = \sum_{\text{batch}} \lambda^{(k)}_i w^{(k-1)}_j, \qquad
-        \frac{\partial L}{\partial x_g} = \sum_f \Phi^{(0)}_{fg} \lambda^{(0)}_{fg},
+        \bar w^{(K)} = \bar y_f, \qquad \bar w^{(k)} = [k \ge k_0]\, \bar y_f + \Phi^{(k+1)\top} \bar w^{(k+1)}, \qquad
+        \frac{\partial L}{\partial \Phi^{(k)}_{ij}} = \sum_{\text{batch}} \bar w^{(k)}_i w^{(k-1)}_j, \qquad
+        \frac{\partial L}{\partial x_g} = \sum_f \Phi^{(0)}_{fg} \bar w^{(0)}_{fg},
 
     and tangent :math:`\dot w^{(k)} = \Phi^{(k)} \dot w^{(k-1)} + \dot\Phi^{(k)} w^{(k-1)}`. Line by line:
     ``docs/edge_variant.md``.

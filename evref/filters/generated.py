@@ -27,15 +27,16 @@ class GeneratedEdgeVariant(Filter):
     .. math::
 
         y_f = \sum_g \Phi_{fg} x_g, \qquad
-        [\Phi_{fg}]_{ij} = c_{ij} \, \varphi_{fg}(u_{ij}; \theta) + [i = j] \, R_{fg},
+        [\Phi_{fg}]_{ij} = c_{ij} \, \varphi_{fg}(u_{ij}; \theta) + [i = j] \, \Theta_{fg},
 
     on the support of I + S. :math:`u_{ij}` is what is known of the entry, :math:`\varphi(\cdot; \theta)` the generator
     of the family; :math:`c_{ij}` is fixed (aggregation: 1, or 1 over the number of terms of row i; 0 for an entry that
-    takes no part), and R, with ``root=True``, a learnable weight for the node itself.
+    takes no part), and :math:`\Theta`, with ``root=True``, a learnable weight for the node itself.
 
-    Adjoint: :math:`G_{fg,ij} = \sum_{\text{batch}} v_{f,i} x_{g,j}` is the gradient of :math:`\Phi`, as in every
-    edge-variant step; :math:`c \, G` goes into the generator, and :math:`\partial L / \partial R_{fg} = \sum_i
-    G_{fg,ii}`. Tangent: :math:`\dot y_f = \sum_g \Phi_{fg} \dot x_g + \dot\Phi_{fg} x_g`.
+    Adjoint: :math:`\bar\Phi_{fg,ij} = \sum_{\text{batch}} \bar y_{f,i} x_{g,j}` is the gradient of :math:`\Phi`, as in
+    every edge-variant step; :math:`\bar\varphi = c \bar\Phi` goes into the generator, and
+    :math:`\partial L / \partial \Theta_{fg} = \sum_i \bar\Phi_{fg,ii}`. Tangent:
+    :math:`\dot y_f = \sum_g \Phi_{fg} \dot x_g + \dot\Phi_{fg} x_g`.
     """
 
     equivariant = True  # where u moves with the nodes, as it does for what is made of the graph alone

@@ -221,12 +221,14 @@ class HybridEdgeVariant(PolynomialAndEdges):
     .. math::
 
         \text{equation, authors\_code:}\quad
-        H_{fg} &= \sum_{k=0}^{K} \Big( \Phi_B^{(k)} \cdots \Phi_B^{(1)} \Phi_B^{(0)} + \phi_k S^k \Big), \\
-        \text{text:}\quad H_{fg} &= \Phi_B^{(0)} + \sum_{k=1}^{K} \Phi_B^{(k)} \cdots \Phi_B^{(1)}
-        + \sum_{k=0}^{K} \phi_k S^k,
+        H_{fg} &= \sum_{k=0}^{K} \Big( \Phi_\mathcal{B}^{(k)} \cdots \Phi_\mathcal{B}^{(1)} \Phi_\mathcal{B}^{(0)}
+        + \phi_k S^k \Big), \\
+        \text{text:}\quad H_{fg} &= \Phi_\mathcal{B}^{(0)}
+        + \sum_{k=1}^{K} \Phi_\mathcal{B}^{(k)} \cdots \Phi_\mathcal{B}^{(1)} + \sum_{k=0}^{K} \phi_k S^k,
 
-    with a diagonal :math:`\Phi_B^{(0)}` that is zero outside B and :math:`\Phi_B^{(k)}`, k >= 1, on the entries of
-    I + S whose row is in B. `reading` says where the product starts and which entries there are (readings R11):
+    with a diagonal :math:`\Phi_\mathcal{B}^{(0)}` that is zero outside the privileged set B, and
+    :math:`\Phi_\mathcal{B}^{(k)}`, k >= 1, on the entries of I + S whose row is in B. `reading` says where the
+    product starts and which entries there are (readings R11):
 
     ==============  ==========================  =================  =============================================
     reading         entries of Phi^(k), k >= 1  product starts at  dead entries of Phi^(k)
@@ -245,7 +247,7 @@ class HybridEdgeVariant(PolynomialAndEdges):
     Limits: B empty is the polynomial filter; B all nodes is the full edge-variant filter plus the polynomial.
 
     Adjoint and tangent: those of :class:`EdgeVariant` on the entries chosen and of the polynomial, added; for the
-    diagonal of "text" :math:`\partial L / \partial \phi^{(0)}_i = \sum_{\text{batch}} v_{f,i} x_{g,i}`.
+    diagonal of "text" :math:`\partial L / \partial \phi^{(0)}_i = \sum_{\text{batch}} \bar y_{f,i} x_{g,i}`.
 
     Shapes
     ------

@@ -21,34 +21,36 @@ class MoNet(GeneratedEdgeVariant):
 
     .. math::
 
-        y_{f,i} = \sum_{r=1}^{R} \sum_g \theta_{rfg} \sum_{j \in N(i) \cup i} c_{ij} \, w_r(u_{ij}) \, x_{g,j}
-        \; [+ R_{fg} x_{g,i}], \qquad
-        w_r(u) = \exp\left(-\tfrac12 (u - \mu_r)^\top \Sigma_r^{-1} (u - \mu_r)\right),
+        y_{f,i} = \sum_{r=1}^{R} \sum_g \theta_{rfg} \sum_{j \in \mathcal{N}_i \cup i} c_{ij} \, \psi_r(u_{ij})
+        \, x_{g,j} \; [+ \Theta_{fg} x_{g,i}], \qquad
+        \psi_r(u) = \exp\left(-\tfrac12 (u - \mu_r)^\top \Sigma_r^{-1} (u - \mu_r)\right),
 
-    so that :math:`\Phi_{fg} = \sum_r \theta_{rfg} W_r` with :math:`[W_r]_{ij} = c_{ij} w_r(u_{ij})`. The covariance is
-    :math:`\Sigma_r = C_r C_r^\top` with :math:`C_r` lower triangular: on its diagonal are the widths (standard
-    deviations), and with ``covariance="diagonal"``, the publication's choice in its experiments, it has nothing else.
+    so that :math:`\Phi_{fg} = \sum_r \theta_{rfg} \Psi_r` with :math:`[\Psi_r]_{ij} = c_{ij} \psi_r(u_{ij})`. The
+    covariance is :math:`\Sigma_r = \Xi_r \Xi_r^\top` with :math:`\Xi_r` lower triangular: on its diagonal are the
+    widths (standard deviations), and with ``covariance="diagonal"``, the publication's choice in its experiments, it has
+    nothing else.
 
-    Adjoint, with :math:`G_{fg,ij} = c_{ij} \sum_{\text{batch}} v_{f,i} x_{g,j}`, :math:`C_r z_r = u_{ij} - \mu_r` (so
-    that :math:`w_r = e^{-|z_r|^2/2}`), :math:`\gamma_r = w_r \sum_{fg} \theta_{rfg} G_{fg,ij}` and
-    :math:`C_r^\top q_r = \gamma_r z_r`:
+    Adjoint, with :math:`\bar\varphi_{fg,ij} = c_{ij} \sum_{\text{batch}} \bar y_{f,i} x_{g,j}`,
+    :math:`\Xi_r \nu_r = u_{ij} - \mu_r` (so that :math:`\psi_r = \exp(-|\nu_r|^2/2)`),
+    :math:`\gamma_r = \psi_r \sum_{fg} \theta_{rfg} \bar\varphi_{fg,ij}` and
+    :math:`\Xi_r^\top q_r = \gamma_r \nu_r`:
 
     .. math::
 
-        \frac{\partial L}{\partial \theta_{rfg}} = \sum_{ij} w_r(u_{ij}) G_{fg,ij}, \qquad
+        \frac{\partial L}{\partial \theta_{rfg}} = \sum_{ij} \psi_r(u_{ij}) \bar\varphi_{fg,ij}, \qquad
         \frac{\partial L}{\partial \mu_r} = \sum_{ij} q_r, \qquad
-        \frac{\partial L}{\partial C_r} = \sum_{ij} q_r z_r^\top ;
+        \frac{\partial L}{\partial \Xi_r} = \sum_{ij} q_r \nu_r^\top ;
 
-    tangent :math:`\dot w_r = -w_r z_r^\top \dot z_r` with :math:`C_r \dot z_r = -\dot\mu_r - \dot C_r z_r`. Line by
-    line: ``docs/generated.md``.
+    tangent :math:`\dot\psi_r = -\psi_r \nu_r^\top \dot\nu_r` with
+    :math:`\Xi_r \dot\nu_r = -\dot\mu_r - \dot\Xi_r \nu_r`. Line by line: ``docs/generated.md``.
 
     Shapes
     ------
     x : (batch, in_features, nodes), y : (batch, out_features, nodes)
     params["theta"] : (kernels, out_features, in_features)
     params["mu"] : (kernels, D)
-    params["sigma"] : (kernels, D), the widths; with covariance="full" (kernels, D (D + 1) / 2), the lower triangle of C
-        row by row; the sign of a width does not matter
+    params["sigma"] : (kernels, D), the widths; with covariance="full" (kernels, D (D + 1) / 2), the lower triangle of
+        Xi row by row; the sign of a width does not matter
     params["root"] : (out_features, in_features), only with root=True
     params["bias"] : (out_features,), only with bias=True
 
@@ -67,7 +69,7 @@ class MoNet(GeneratedEdgeVariant):
     aggregation : {"sum", "mean"}
         "sum" as published; "mean" divides by the number of terms, as PyG's `GMMConv` does unless told otherwise.
     root : bool
-        Whether there is an R_fg, a weight for the node itself beside its entry (i, i).
+        Whether there is a Theta_fg, a weight for the node itself beside its entry (i, i).
     self_entries : bool
         Whether (i, i) counts as an edge where S has no self-loop.
     bias : bool
@@ -128,7 +130,7 @@ class MoNet(GeneratedEdgeVariant):
         return params
 
     def _factors(self, sigma: np.ndarray) -> np.ndarray:
-        """C, (R, D, D), from its learnable entries."""
+        """Xi, (R, D, D), from its learnable entries."""
         rows, columns = self._places
         widths = sigma.real[:, rows == columns]
         if (np.abs(widths) < NARROWEST).any():
@@ -137,45 +139,44 @@ class MoNet(GeneratedEdgeVariant):
                 f"params['sigma'] has the width {widths[r, d]:g} for kernel {r} along coordinate {d}; "
                 f"expected at least {NARROWEST:g} in size, for the Gaussian divides by it"
             )
-        C = np.zeros((self.kernels, *2 * self.pseudo.shape[1:]), sigma.dtype)
-        C[:, rows, columns] = sigma
-        return C
+        Xi = np.zeros((self.kernels, *2 * self.pseudo.shape[1:]), sigma.dtype)
+        Xi[:, rows, columns] = sigma
+        return Xi
 
     def _gaussians(self, params: Parameters) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """w (R, nnz), z (R, D, nnz) and C (R, D, D), with C z = u - mu and w = exp(-|z|^2 / 2)."""
-        C = self._factors(params["sigma"])
-        z = np.linalg.solve(C, self.pseudo.T.astype(C.dtype) - params["mu"][:, :, None])
-        return np.exp(-0.5 * (z * z).sum(axis=1)), z, C
+        """psi (R, nnz), nu (R, D, nnz) and Xi (R, D, D), with Xi nu = u - mu and psi = exp(-|nu|^2 / 2)."""
+        Xi = self._factors(params["sigma"])
+        nu = np.linalg.solve(Xi, self.pseudo.T.astype(Xi.dtype) - params["mu"][:, :, None])
+        return np.exp(-0.5 * (nu * nu).sum(axis=1)), nu, Xi
 
     def _generate(self, params: Parameters) -> tuple[np.ndarray, Any]:
-        w, z, C = self._gaussians(params)
-        return np.einsum("rfg,rp->fgp", params["theta"], w), (w, z, C)
+        psi, nu, Xi = self._gaussians(params)
+        return np.einsum("rfg,rp->fgp", params["theta"], psi), (psi, nu, Xi)
 
     def _generate_backward(self, params: Parameters, saved: Any, grad: np.ndarray) -> Parameters:
-        w, z, C = saved
-        gamma = w * np.einsum("rfg,fgp->rp", params["theta"], grad)
-        q = np.linalg.solve(C.transpose(0, 2, 1), gamma[:, None] * z)  # (R, D, nnz)
+        psi, nu, Xi = saved
+        gamma = psi * np.einsum("rfg,fgp->rp", params["theta"], grad)
+        q = np.linalg.solve(Xi.transpose(0, 2, 1), gamma[:, None] * nu)  # (R, D, nnz)
         rows, columns = self._places
         return {
-            "theta": np.einsum("rp,fgp->rfg", w, grad),
+            "theta": np.einsum("rp,fgp->rfg", psi, grad),
             "mu": q.sum(axis=-1),
-            "sigma": np.einsum("rap,rbp->rab", q, z)[:, rows, columns],
+            "sigma": np.einsum("rap,rbp->rab", q, nu)[:, rows, columns],
         }
 
     def _generate_jvp(self, params: Parameters, dparams: Parameters) -> np.ndarray:
-        w, z, C = self._gaussians(params)
-        dC = np.zeros_like(C)
+        psi, nu, Xi = self._gaussians(params)
+        dXi = np.zeros_like(Xi)
         rows, columns = self._places
-        dC[:, rows, columns] = dparams["sigma"]
-        dz = np.linalg.solve(C, -dparams["mu"][:, :, None] - dC @ z)
-        dw = -w * (z * dz).sum(axis=1)
-        return np.einsum("rfg,rp->fgp", dparams["theta"], w) + np.einsum("rfg,rp->fgp", params["theta"], dw)
+        dXi[:, rows, columns] = dparams["sigma"]
+        dnu = np.linalg.solve(Xi, -dparams["mu"][:, :, None] - dXi @ nu)
+        dpsi = -psi * (nu * dnu).sum(axis=1)
+        return np.einsum("rfg,rp->fgp", dparams["theta"], psi) + np.einsum("rfg,rp->fgp", params["theta"], dpsi)
 
     def matrix(self, params: Mapping[str, Any]) -> np.ndarray:
-        """[H_fg]_ij = c_ij sum_r theta_rfg w_r(u_ij) + [i = j] R_fg, one edge at a time, with Sigma^-1 written out."""
+        """[H_fg]_ij = c_ij sum_r theta_rfg psi_r(u_ij) + [i = j] Theta_fg, edge by edge, with Sigma^-1 written out."""
         params = self._checked_parameters(params)
-        C = self._factors(params["sigma"])
-        inverse = [np.linalg.inv(c @ c.T) for c in C]
+        inverse = [np.linalg.inv(xi @ xi.T) for xi in self._factors(params["sigma"])]
 
         def block(p: int) -> np.ndarray:
             total = np.zeros((self.out_features, self.in_features), np.result_type(*params.values()))

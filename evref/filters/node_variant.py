@@ -21,24 +21,26 @@ class NodeVariant(Filter):
 
     .. math::
 
-        y_f = \sum_{g=1}^{G} \sum_{k=0}^{K} \operatorname{diag}(c^{(k)}_{fg})\, z^{(k)}_g, \qquad
-        c^{(k)}_{fg} = C_B\, \phi^{(k)}_{B,fg}, \qquad z^{(0)}_g = x_g, \quad z^{(k)}_g = S z^{(k-1)}_g .
+        y_f = \sum_{g=1}^{G} \sum_{k=0}^{K} \operatorname{diag}(\phi^{(k)}_{fg})\, w^{(k)}_g, \qquad
+        \phi^{(k)}_{fg} = C_\mathcal{B}\, \phi^{(k)}_{\mathcal{B},fg}, \qquad
+        w^{(0)}_g = x_g, \quad w^{(k)}_g = S w^{(k-1)}_g .
 
-    Row i of H(S) is row i of the polynomial :math:`p_i(S) = \sum_k c^{(k)}_i S^k`. Nodes of the privileged set B have a
-    polynomial each; C_B says whose the others use. By default it has one 1 per row: a node copies the polynomial of a
-    privileged node that is close (:func:`evref.graph.selection.nearest_privileged`). The paper allows any binary
+    Row i of H(S) is row i of the polynomial :math:`p_i(S) = \sum_k \phi^{(k)}_i S^k`. Nodes of the privileged set B
+    have a polynomial each; C_B says whose the others use. By default it has one 1 per row: a node copies the polynomial
+    of a privileged node that is close (:func:`evref.graph.selection.nearest_privileged`). The paper allows any binary
     matrix, and so does `mapping`: with several ones in its row a node uses the sum of those polynomials, with none its
     output is zero. With one privileged node the filter is a polynomial, with all of them every node has its own.
 
-    Adjoint, with v_f = `grad_y` of feature f, by Horner's scheme from k = K down:
+    Adjoint, with :math:`\bar y_f` = `grad_y` of feature f, by Horner's scheme from k = K down:
 
     .. math::
 
-        \frac{\partial L}{\partial \phi^{(k)}_{B,fg}} = C_B^\top \sum_{\text{batch}} v_f \odot z^{(k)}_g, \qquad
-        \lambda^{(k)}_g = \sum_f c^{(k)}_{fg} \odot v_f + S^\top \lambda^{(k+1)}_g, \qquad
-        \frac{\partial L}{\partial x_g} = \lambda^{(0)}_g .
+        \frac{\partial L}{\partial \phi^{(k)}_{\mathcal{B},fg}} = C_\mathcal{B}^\top
+        \sum_{\text{batch}} \bar y_f \odot w^{(k)}_g, \qquad
+        \bar w^{(k)}_g = \sum_f \phi^{(k)}_{fg} \odot \bar y_f + S^\top \bar w^{(k+1)}_g, \qquad
+        \frac{\partial L}{\partial x_g} = \bar w^{(0)}_g .
 
-    Tangent: :math:`\dot y_f = \sum_g \sum_k \dot c^{(k)}_{fg} \odot z^{(k)}_g + c^{(k)}_{fg} \odot S^k \dot x_g`.
+    Tangent: :math:`\dot y_f = \sum_g \sum_k \dot \phi^{(k)}_{fg} \odot w^{(k)}_g + \phi^{(k)}_{fg} \odot S^k \dot x_g`.
 
     Shapes
     ------
@@ -177,21 +179,21 @@ class NodeVariant(Filter):
         r"""One recursion of the same order, with a diagonal Phi^(0), if no polynomial is more than 2 degrees short.
 
         Write the polynomials of all nodes on common Newton nodes s_0, s_1, ...:
-        :math:`p_i(S) = \sum_{k<K-1} d^{(k)}_i \pi_k(S) + (r_i + t_i S) \pi_{K-1}(S)`, with
+        :math:`p_i(S) = \sum_{k<K-1} c^{(k)}_i \pi_k(S) + (\alpha_i + \beta_i S) \pi_{K-1}(S)`, with
         :math:`\pi_k(S) = \prod_{j<k} (S - s_j I)`. Then
 
         .. math::
 
-            \Phi^{(0)} &= \operatorname{diag}(d^{(0)}), \\
-            \Phi^{(k)} &= \operatorname{diag}(d^{(k)}) (S - s_{k-1} I) \operatorname{diag}(d^{(k-1)})^{-1},
+            \Phi^{(0)} &= \operatorname{diag}(c^{(0)}), \\
+            \Phi^{(k)} &= \operatorname{diag}(c^{(k)}) (S - s_{k-1} I) \operatorname{diag}(c^{(k-1)})^{-1},
             \quad 1 \le k \le K - 2, \\
-            \Phi^{(K-1)} &= (S - s_{K-2} I) \operatorname{diag}(d^{(K-2)})^{-1}, \\
-            \Phi^{(K)} &= \operatorname{diag}(r - 1) + \operatorname{diag}(t) S .
+            \Phi^{(K-1)} &= (S - s_{K-2} I) \operatorname{diag}(c^{(K-2)})^{-1}, \\
+            \Phi^{(K)} &= \operatorname{diag}(\alpha - 1) + \operatorname{diag}(\beta) S .
 
-        The last two steps give :math:`(I + \Phi^{(K)}) \Phi^{(K-1)} \cdots = (r + t S) \pi_{K-1}(S)` without a division
-        by a coefficient of order K-1 or K. The s_j are free, and with all but a few values of theirs no
-        :math:`d^{(k)}_i` is zero unless p_i has a degree below k. So what is asked is a degree of at least K - 2 from
-        every p_i. If every degree is below K the recursion may stop at the largest of them, L, and L - 2 is enough.
+        The last two steps give :math:`(I + \Phi^{(K)}) \Phi^{(K-1)} \cdots = (\alpha + \beta S) \pi_{K-1}(S)` without a
+        division by a coefficient of order K-1 or K. The s_j are free, and with all but a few values of theirs no
+        :math:`c^{(k)}_i` is zero unless p_i has a degree below k. So what is asked is a degree of at least K - 2 from
+        every p_i. If every degree is below K the recursion may stop at the largest of them, m, and m - 2 is enough.
 
         Raises
         ------

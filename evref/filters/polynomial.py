@@ -29,13 +29,13 @@ class Polynomial(Filter):
     ``graph.with_shift(...)``. The states do not depend on f: they are computed once per input feature, K sparse
     products for each, and mixed by one dense matrix product.
 
-    Adjoint, with :math:`v_f` = `grad_y` of feature f:
+    Adjoint, with :math:`\bar y_f` = `grad_y` of feature f:
 
     .. math::
 
-        \frac{\partial L}{\partial \phi_{k,fg}} = \sum_{\text{batch}} \langle v_f, w_g^{(k)} \rangle, \qquad
-        u_g^{(k)} = \sum_f \phi_{k,fg} v_f, \qquad b^{(K)} = u^{(K)}, \quad
-        b^{(k)} = u^{(k)} + S^\top b^{(k+1)}, \quad \frac{\partial L}{\partial x_g} = b_g^{(0)},
+        \frac{\partial L}{\partial \phi_{k,fg}} = \sum_{\text{batch}} \langle \bar y_f, w_g^{(k)} \rangle, \qquad
+        u_g^{(k)} = \sum_f \phi_{k,fg} \bar y_f, \qquad \bar w^{(K)} = u^{(K)}, \quad
+        \bar w^{(k)} = u^{(k)} + S^\top \bar w^{(k+1)}, \quad \frac{\partial L}{\partial x_g} = \bar w_g^{(0)},
 
     Horner's scheme in :math:`S^\top`. Tangent: :math:`\dot y_f = \sum_{g,k} \dot\phi_{k,fg} w_g^{(k)} + \phi_{k,fg}
     \dot w_g^{(k)}` with :math:`\dot w^{(k)} = S \dot w^{(k-1)}`. Line by line: ``docs/polynomial.md``.

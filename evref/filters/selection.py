@@ -20,18 +20,19 @@ class SelectionGCNN(Polynomial):
 
     .. math::
 
-        y_f = \sum_g M_\text{out}\, p_{fg}(S)\, M_\text{in}\, x_g, \qquad p_{fg}(S) = \sum_{k=0}^{K} \phi_{k,fg} S^k,
+        y_f = \sum_g \Pi_\text{out}\, p_{fg}(S)\, \Pi_\text{in}\, x_g, \qquad
+        p_{fg}(S) = \sum_{k=0}^{K} \phi_{k,fg} S^k,
 
-    with :math:`M = C^\top C` the diagonal 0/1 matrix of the selected nodes. A layer of the original holds values on
-    N_in nodes only; it pads them with zeros to all N (:math:`C_\text{in}^\top`), filters on the whole graph, so that S
-    keeps its meaning, and keeps the values of N_out of those nodes (:math:`C_\text{out}`). Here signals keep all N
+    with :math:`\Pi` the diagonal 0/1 matrix of the selected nodes. A layer of the original holds values on the nodes
+    of the first selection only; it pads them with zeros to all N, filters on the whole graph, so that S keeps its
+    meaning, and keeps the values of the second selection. Here signals keep all N
     places, with zeros on the nodes that are not selected: the same numbers, and layers of one shape. A bias is added on
-    every node; the next layer's M_in drops it where there should be none.
+    every node; the next layer's Pi_in drops it where there should be none.
 
-    Adjoint: that of :class:`Polynomial` between the same masks in the other order, since M is its own transpose;
-    :math:`v` becomes :math:`M_\text{out} v` before and :math:`\partial L / \partial x` is masked by M_in after.
-    Tangent: the same masks. The parameters know nothing of node numbers: renumber the graph *and* the selections, and
-    the filter is renumbered.
+    Adjoint: that of :class:`Polynomial` between the same masks in the other order, since Pi is its own transpose;
+    :math:`\bar y` becomes :math:`\Pi_\text{out} \bar y` before, and :math:`\partial L / \partial x` is masked by Pi_in
+    after. Tangent: the same masks. The parameters know nothing of node numbers: renumber the graph *and* the
+    selections, and the filter is renumbered.
 
     Edge-variant: see :meth:`to_edge_variant`.
 
@@ -103,7 +104,7 @@ class SelectionGCNN(Polynomial):
         return super()._apply_jvp(params, x * mask, dparams, dx * mask) * self._mask(self.nodes_out, x.dtype)
 
     def matrix(self, params: Mapping[str, Any]) -> np.ndarray:
-        """M_out p_fg(S) M_in, shape (F, G, N, N)."""
+        """Pi_out p_fg(S) Pi_in, shape (F, G, N, N)."""
         H = super().matrix(params)
         rows, columns = (np.isin(np.arange(self.graph.n_nodes), nodes) for nodes in (self.nodes_out, self.nodes_in))
         return np.where(rows[:, None] & columns, H, 0)
@@ -113,13 +114,13 @@ class SelectionGCNN(Polynomial):
     ) -> tuple[EdgeVariant | ParallelEdgeVariant, Parameters]:
         r"""Exact for all parameters: one recursion if every node is kept, else a sum of floor(K/2) + 2 of them.
 
-        M_in goes into Phi^(0). M_out has to multiply every term, and cannot be put into the factors of one recursion: a
-        row of Phi^(k) set to zero also cuts the node out of all later states. It can be put into a *last* factor. The
+        Pi_in goes into Phi^(0). Pi_out has to multiply every term, and cannot be put into the factors of one recursion:
+        a row of Phi^(k) set to zero also cuts the node out of all later states. It can be put into a *last* factor. The
         chain
 
-            Phi^(0) = M_in,  Phi^(j) = S (j < m),  Phi^(m) = M_out (phi_(m-1) I + phi_m S),  then zeros
+            Phi^(0) = Pi_in,  Phi^(k) = S (k < m),  Phi^(m) = Pi_out (phi_(m-1) I + phi_m S),  then zeros
 
-        gives M_out (phi_(m-1) S^(m-1) + phi_m S^m) M_in, and with it its own states M_in, S M_in, ..., S^(m-1) M_in,
+        gives Pi_out (phi_(m-1) S^(m-1) + phi_m S^m) Pi_in, and with it its own states Pi_in, ..., S^(m-1) Pi_in,
         for the recursion sums all of them. They do not depend on the parameters; one more chain, a telescoping sum with
         fixed coefficients, takes them off again. Chains of length K, K-2, ... serve two coefficients each.
         """
@@ -147,7 +148,7 @@ class SelectionGCNN(Polynomial):
             last = high * S
             last[..., self.graph.diagonal] += low
             chains[m - 1, :, p] = last * kept[rows]
-        # the states to take off: S^j M_in as often as there are chains longer than j
+        # the states to take off: S^j Pi_in as often as there are chains longer than j
         surplus = np.array([sum(m > j for m in lengths) for j in range(K)], phi.dtype)
         first[-1] = -surplus[0]
         for j in range(1, K):
@@ -163,7 +164,7 @@ class SelectionGCNN(Polynomial):
             return super().response(params, frequencies)
         raise NotRepresentable(
             f"a selection of {self.nodes_out.size} out of {self.graph.n_nodes} nodes has no transfer function: "
-            "M_out p(S) M_in does not share the eigenvectors of S"
+            "Pi_out p(S) Pi_in does not share the eigenvectors of S"
         )
 
     @classmethod

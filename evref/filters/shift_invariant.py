@@ -23,15 +23,15 @@ class ShiftInvariantEdgeVariant(Filter):
 
     .. math::
 
-        \Phi^{(k)}_{fg} = U \operatorname{diag}(B_{U,I}\, \mu^{(k)}_{fg}) U^{-1}, \qquad
+        \Phi^{(k)}_{fg} = U \operatorname{diag}(B_{U,\mathcal{I}}\, \mu^{(k)}_{fg}) U^{-1}, \qquad
         H_{fg}(S) = \sum_{k=k_0}^{K} \Phi^{(k)}_{fg} \cdots \Phi^{(1)}_{fg}, \qquad
         h_{fg}(\Lambda) = \sum_{k=k_0}^{K} \prod_{\kappa=1}^{k} \Lambda^{(\kappa)}_{fg} ,
 
-    where the d columns of :math:`B_{U,I}` span the transfer functions whose filter has the support of I + S
+    where the d columns of :math:`B_{U,\mathcal{I}}` span the transfer functions whose filter has the support of I + S
     (:func:`evref.graph.shift_invariant_basis`). The paper prints :math:`\Lambda^{(k)}` inside the product and
     :math:`U^H` for :math:`U^{-1}`; see R6 and R7 of ``docs/readings.md``. For a symmetric S
     d is at least max(2, N - number of non-adjacent pairs); on most sparse graphs d = 2 and the :math:`\Phi` are
-    :math:`a I + b S` (R8).
+    :math:`\mu_1 I + \mu_2 S` (R8).
 
     Every basis vector is a matrix on the support, with values :math:`P_{\cdot i}`. Hence :math:`\phi = P \mu`, and
     this *is* an :class:`EdgeVariant`: forward, adjoint and tangent are those of the recursion with

@@ -20,30 +20,32 @@ from .interpolation import interpolation_embedding
 class SpectralGCNN(Filter):
     r"""Spectral filter bank, eq. (specGCNN, 11), Bruna et al. 2014:
 
-    .. math:: y_f = \sum_{g=1}^{G} U \operatorname{diag}(B b_{fg}) U^{-1} x_g ,
+    .. math:: y_f = \sum_{g=1}^{G} U \operatorname{diag}(B \mathbf{b}_{fg}) U^{-1} x_g ,
 
     with a fixed kernel B (N x b) and b parameters per filter. The default kernel is a clamped B-spline on
     :math:`[\lambda_{\min}, \lambda_{\max}]` with uniform inner knots, one row per eigenvalue, so that the order of the
     eigenvalues does not matter and equal ones get equal rows. It is cubic, or of degree b - 1 where b < 4 (b = 2: a
-    straight line, b = 1: a constant; there are then no inner knots). If all eigenvalues are equal, S = cI, the interval
-    is taken as c ± 1/2.
+    straight line, b = 1: a constant; there are then no inner knots). If all eigenvalues are equal, the interval is
+    widened by ± 1/2.
 
     **Complex eigenvalues** (directed graphs) enter the spline by their real part: for real ones that changes nothing,
     and conjugates get equal values, without which the output would not be real. Eigenvalues with the same real part
-    cannot be told apart by it. U and its inverse are then held as the real matrices :math:`U_R, V_R` of
-    :attr:`evref.graph.fourier.Fourier.real_form`: with equal real values on conjugates,
-    :math:`U \operatorname{diag}(h) U^{-1} = U_R \operatorname{diag}(h) V_R`.
+    cannot be told apart by it. U and its inverse are then held as the real matrices :math:`U_\mathbb{R}, V_\mathbb{R}`
+    of :attr:`evref.graph.fourier.Fourier.real_form`: with equal real values on conjugates,
+    :math:`U \operatorname{diag}(h) U^{-1} = U_\mathbb{R} \operatorname{diag}(h) V_\mathbb{R}`.
 
-    Forward, with :math:`h_{fg} = B b_{fg}`: :math:`z_g = V_R x_g`, :math:`w_f = \sum_g h_{fg} \circ z_g`,
-    :math:`y_f = U_R w_f`. Adjoint, with v = `grad_y`:
+    Forward, with :math:`h_{fg} = B \mathbf{b}_{fg}`: :math:`z_g = V_\mathbb{R} x_g`,
+    :math:`\zeta_f = \sum_g h_{fg} \circ z_g`, :math:`y_f = U_\mathbb{R} \zeta_f` (`w` in code).
+    Adjoint, with :math:`\bar y` = `grad_y`:
 
     .. math::
 
-        \bar w_f = U_R^\top v_f, \qquad
-        \frac{\partial L}{\partial b_{fg}} = B^\top \sum_{\text{batch}} \bar w_f \circ z_g, \qquad
-        \frac{\partial L}{\partial x_g} = V_R^\top \sum_f h_{fg} \circ \bar w_f ,
+        \bar\zeta_f = U_\mathbb{R}^\top \bar y_f, \qquad
+        \frac{\partial L}{\partial \mathbf{b}_{fg}} = B^\top \sum_{\text{batch}} \bar\zeta_f \circ z_g, \qquad
+        \frac{\partial L}{\partial x_g} = V_\mathbb{R}^\top \sum_f h_{fg} \circ \bar\zeta_f ,
 
-    and tangent :math:`\dot y_f = U_R \sum_g (B \dot b_{fg}) \circ z_g + h_{fg} \circ V_R \dot x_g`.
+    and tangent :math:`\dot y_f = U_\mathbb{R} \sum_g (B \dot{\mathbf{b}}_{fg}) \circ z_g + h_{fg} \circ V_\mathbb{R}
+    \dot x_g`.
 
     Map into the edge-variant recursion: the polynomial that takes the values h at the r distinct eigenvalues, order
     r - 1 (:mod:`evref.filters.interpolation`). It is exact and not local.

@@ -2,15 +2,16 @@ r"""The network that the paper trains, as one function of its parameters: the lo
 
 An edge-variant layer, ReLU, a dense readout, softmax cross-entropy, with H_fg from eq. (evConv, 9):
 
-    h_f = relu(sum_g H_fg x_g + bias_f),    z_c = sum_f <weight_cf, h_f> + offset_c,
+    y_f = sum_g H_fg x_g + bias_f,    a_f = relu(y_f),    z_c = sum_f <weight_cf, a_f> + offset_c,
     loss = mean over the batch of -log softmax(z)_label.
 
-Adjoint, with s = (softmax(z) - onehot(label)) / batch:
+Adjoint, with grad_z = (softmax(z) - onehot(label)) / batch, `slope` below:
 
-    grad_weight_cf = sum_batch s_c h_f,     grad_offset_c = sum_batch s_c,
-    v_f = [h_f > 0] sum_c weight_cf s_c,    grad_bias_f = sum over batch and nodes of v_f,
+    grad_weight_cf = sum_batch grad_z_c a_f,          grad_offset_c = sum_batch grad_z_c,
+    grad_y_f = [a_f > 0] sum_c weight_cf grad_z_c,    grad_bias_f = sum over batch and nodes of grad_y_f,
 
-and v_f, the cotangent of the filters' output, goes through their own adjoint (:mod:`evref.kernels.reference`).
+and grad_y_f, the cotangent of the filters' output (`v` below), goes through their own adjoint
+(:mod:`evref.kernels.reference`).
 
 Shapes: phi (K, F, G, nnz), phi0 (F, G, N) or None, bias (F,) or None, weight (C, F N), offset (C,) or None,
 x (batch, G, N), label (batch,). The compiled twin is :mod:`evref.kernels.classifier_compiled`.

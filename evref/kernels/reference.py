@@ -55,13 +55,13 @@ def ev_forward(graph: Pattern, phi: Array, phi0: Array | None, x: Array) -> tupl
 def ev_backward(
     graph: Pattern, phi: Array, phi0: Array | None, saved: Array, grad_y: Array, input_gradient: bool = True
 ) -> tuple[Array, Array | None, Array | None]:
-    """Adjoint of `ev_forward`. With v = grad_y_f, the cotangent lam^(k) of the state w^(k) obeys
+    """Adjoint of `ev_forward`. The cotangent grad_w^(k) of the state w^(k), `lam` below, obeys, with `v` for grad_y_f,
 
-    lam^(K) = v,    lam^(k) = v + Phi^(k+1)^T lam^(k+1)   (1 <= k < K),
-    dL/dPhi^(k)_ij = sum_batch lam^(k)_i w^(k-1)_j  on the support,
-    lam^(0) = [v if k = 0 is in the sum] + Phi^(1)^T lam^(1),
+    grad_w^(K) = grad_y_f,    grad_w^(k) = grad_y_f + Phi^(k+1)^T grad_w^(k+1)   (1 <= k < K),
+    dL/dPhi^(k)_ij = sum_batch grad_w^(k)_i w^(k-1)_j  on the support,
+    grad_w^(0) = [grad_y_f if k = 0 is in the sum] + Phi^(1)^T grad_w^(1),
 
-    and lam^(0) goes to x through Phi^(0): dL/dphi0_i = sum_batch lam^(0)_i x_i, grad_x += phi0 * lam^(0).
+    and grad_w^(0) goes to x through Phi^(0): dL/dphi0_i = sum_batch grad_w^(0)_i x_i, grad_x += phi0 * grad_w^(0).
 
     In training nobody reads the gradient of a network's input: with input_gradient=False it is None.
     """

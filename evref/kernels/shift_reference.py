@@ -68,12 +68,12 @@ def shift_states(graph: Graph, x: Array, order: int, chebyshev: bool = False) ->
 
 
 def shift_states_adjoint(graph: Graph, grad_states: Array, chebyshev: bool = False) -> Array:
-    """Adjoint of `shift_states`. With u^(k) the cotangents that come in, the total cotangents b^(k) of the states are
+    """Adjoint of `shift_states`. With u^(k) what comes in (`grad_states`), the cotangents of the states, `b` below, are
 
-    b^(k) = u^(k) + S^T b^(k+1)                     (Horner),
-    b^(k) = u^(k) + 2 S^T b^(k+1) - b^(k+2)         (Clenshaw; S^T once, not twice, into b^(0)),
+    grad_w^(k) = u^(k) + S^T grad_w^(k+1)                       (Horner),
+    grad_w^(k) = u^(k) + 2 S^T grad_w^(k+1) - grad_w^(k+2)      (Clenshaw; S^T once, not twice, into grad_w^(0)),
 
-    downwards from b^(K) = u^(K); b^(0) is grad_x.
+    downwards from grad_w^(K) = u^(K); grad_w^(0) is grad_x.
     """
     back = graph.S.astype(grad_states.dtype, copy=False).T
     b, above = grad_states[-1], None  # b^(k+1), b^(k+2)

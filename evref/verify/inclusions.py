@@ -112,15 +112,15 @@ def _by_coefficients(filt: Any, params: Parameters) -> tuple[Filter, Parameters]
 
 def _shift_invariant(filt: Any, params: Parameters) -> tuple[Filter, Parameters]:
     """On span{I, S} every Phi^(k) is a_k I + b_k S: multiply the products out."""
-    if filt.basis.dimension != 2:
-        raise NotRepresentable(
-            f"the null space has dimension {filt.basis.dimension}; expected 2, span{{I, S}}, for a polynomial of S "
-            "of the same order"
-        )
-    values = filt.basis.support_values  # (nnz, 2): the two basis filters on the support
+    values = filt.basis.support_values  # (nnz, d): the basis filters on the support
     identity = np.zeros(filt.graph.nnz)
     identity[filt.graph.diagonal] = 1.0
-    to_ab, *_ = np.linalg.lstsq(np.stack([identity, filt.graph.shift_values()], axis=1), values, rcond=None)
+    to_ab, _, rank, _ = np.linalg.lstsq(np.stack([identity, filt.graph.shift_values()], axis=1), values, rcond=None)
+    if filt.basis.dimension != rank:  # rank 2, and 1 where S is a multiple of I
+        raise NotRepresentable(
+            f"the null space has dimension {filt.basis.dimension}; expected {rank}, span{{I, S}}, for a polynomial of "
+            "S of the same order"
+        )
     ab = np.einsum("cd,kfgd->kcfg", to_ab, params["mu"])  # (K, 2, F, G)
     K, _, F, G = ab.shape
     term = np.zeros((K + 1, F, G), ab.dtype)
@@ -268,7 +268,7 @@ lattice: tuple[Inclusion, ...] = (
         _as_edge_variant, example("shift_invariant_edge_variant"),
     ),
     Inclusion(
-        "shift_invariant_edge_variant", "polynomial", "of the same order if the null space has dimension 2", "R8",
+        "shift_invariant_edge_variant", "polynomial", "of the same order if the null space is span{I, S}", "R8",
         _shift_invariant, _shift_invariant_path, _shift_invariant_complete,
     ),
     Inclusion(

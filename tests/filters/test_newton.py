@@ -11,7 +11,7 @@ from strategies import GRAPHS, close, graphs, normal, random_graph
 import evref as ev
 from evref import checks
 from evref.filters.newton import divided_differences, newton_embedding, newton_nodes, spectral_bound
-from evref.verify.paper.polynomial import complete_with_weights, five_nodes, nearest_in_family
+from evref.verify.paper.polynomial import complete_with_weights, five_nodes, nearest_in_family, signed_factors
 
 DIRECTED = random_graph(5, 8, directed=True, density=0.4)
 NAMED = {
@@ -172,6 +172,13 @@ def test_degree_one_is_needed_for_the_real_root():
             ev.NotRepresentable, match=r"Phi's of degree 0 or 1 in S \(on some graphs others would do, R4\)"
         ):
             newton_embedding(graph, bank(1, 0, 1), zeroth="none")
+
+
+def test_the_signed_factors_need_a_bipartite_shift_without_diagonal():
+    path = ev.generators.path(6).S.toarray()
+    for S, exact in ((path, True), (path + np.eye(6), False)):
+        first, second = signed_factors(ev.Graph(S))
+        assert np.array_equal(first + second @ first, np.eye(6) + S @ S) == exact
 
 
 # ---- bad input ------------------------------------------------------------------------------------------------------

@@ -57,13 +57,13 @@ def test_cayley(name, iterations, order):
     graph = GRAPHS[name]
     filt = ev.CayleyNet(graph, order, G, F, iterations=iterations)
     params, x, y_bar, grads, grad_x = problem(filt)
-    r, eta, S, eye = order, params["h"][0], graph.S.toarray(), np.eye(7)
+    K, eta, S, eye = order, params["h"][0], graph.S.toarray(), np.eye(7)
     c = [params["c0"], *(params["c_re"] + 1j * params["c_im"])]
     Delta = np.diag(np.diag(S))
     O = S - Delta
 
     z, iterates = [x.astype(complex)], [None]
-    for _ in range(r):
+    for _ in range(K):
         b = on_nodes(eta * S - 1j * eye, z[-1])
         if iterations is None:
             z.append(solved(eta * S + 1j * eye, b))
@@ -74,29 +74,29 @@ def test_cayley(name, iterations, order):
         z.append(steps[-1])
         iterates.append(steps)
 
-    z_bar = 2 * transposed(c[r].conj(), y_bar)
+    z_bar = 2 * transposed(c[K].conj(), y_bar)
     grad_eta = 0.0
-    for j in range(r, 0, -1):
+    for k in range(K, 0, -1):
         if iterations is None:
             b_bar = solved((eta * S + 1j * eye).conj().T, z_bar)
-            grad_eta += inner(b_bar, on_nodes(S, z[j - 1] - z[j]))
+            grad_eta += inner(b_bar, on_nodes(S, z[k - 1] - z[k]))
         else:
             b_bar, step_bar = 0, z_bar
-            for k in range(iterations, -1, -1):
+            for t in range(iterations, -1, -1):
                 q = solved(eta * Delta - 1j * eye, step_bar)
                 b_bar = b_bar + q
-                grad_eta -= inner(q, on_nodes(Delta, iterates[j][k + 1]) + on_nodes(O, iterates[j][k]))
+                grad_eta -= inner(q, on_nodes(Delta, iterates[k][t + 1]) + on_nodes(O, iterates[k][t]))
                 step_bar = -eta * on_nodes(O.T, q)
-            grad_eta += inner(b_bar, on_nodes(S, z[j - 1]))
+            grad_eta += inner(b_bar, on_nodes(S, z[k - 1]))
         returned = on_nodes((eta * S - 1j * eye).conj().T, b_bar)
-        if j >= 2:
-            z_bar = 2 * transposed(c[j - 1].conj(), y_bar) + returned
+        if k >= 2:
+            z_bar = 2 * transposed(c[k - 1].conj(), y_bar) + returned
     close(grad_x, transposed(c[0], y_bar) + returned.real, rtol=1e-11)
     close(grads["h"], np.array([grad_eta]), rtol=1e-10)
     close(grads["c0"], of_features(y_bar, x), rtol=1e-11)
-    for j in range(1, r + 1):
-        close(grads["c_re"][j - 1], 2 * of_features(y_bar, z[j].real), rtol=1e-10)
-        close(grads["c_im"][j - 1], -2 * of_features(y_bar, z[j].imag), rtol=1e-10)
+    for k in range(1, K + 1):
+        close(grads["c_re"][k - 1], 2 * of_features(y_bar, z[k].real), rtol=1e-10)
+        close(grads["c_im"][k - 1], -2 * of_features(y_bar, z[k].imag), rtol=1e-10)
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 4])

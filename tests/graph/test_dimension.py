@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import coo_array
 
 import evref as ev
 from evref.graph import RepeatedEigenvaluesWarning, fourier_basis, shift_invariant_basis
@@ -67,11 +68,17 @@ def test_free_diagonal_attains_the_bound_on_every_small_support():
 
 
 def test_zero_diagonal_attains_the_bound_or_never_has_distinct_eigenvalues():
+    from scipy.sparse.csgraph import structural_rank
+
     rng = random.Random(8)
     counts, above = Counter(), {}
     for n, pairs in supports():
         d = local.dimension(local.random_shift(n, pairs, rng, free_diagonal=False), pairs)
         counts["repeated" if d is None else d == local.lower_bound(n, pairs, free_diagonal=False)] += 1
+        if d is None:  # whatever the weights, 0 is an eigenvalue twice: no minor of size N - 1 has a term
+            i, j = np.array(sorted(pairs)).T
+            pattern = coo_array((np.ones(2 * i.size), (np.r_[i, j], np.r_[j, i])), (n, n)).tocsr()
+            assert structural_rank(pattern) <= n - 2
         if d is not None and d > local.lower_bound(n, pairs):
             above[n, len(pairs)] = d
     assert counts == {True: 956, "repeated": 39}
@@ -129,6 +136,36 @@ def test_components_add_up():
             assert quiet(ev.Graph(whole)).dimension == sum(alone[name] for name in names), names
     twice = ev.Graph(block_diag(parts["random"], parts["random"]))  # tied: one polynomial for both copies
     assert quiet(twice, repeated="tied").dimension == alone["random"]
+
+
+def test_components_that_share_eigenvalues_need_not_add_up():
+    """Two edges: eigenvectors that mix them leave I and S, out of 2 + 2."""
+    edges = ev.Graph.from_edges(4, source=[0, 2], target=[1, 3], undirected=True)
+    mixed = np.array([[1, 1, 1, 1], [1, 1, -1, -1], [1, -1, 1, -1], [1, -1, -1, 1]]) / 2
+    apart = np.kron(np.eye(2), [[1, 1], [1, -1]])
+    for eigenvectors, expected in ((mixed, 2), (apart, 4)):
+        assert quiet(edges, fourier=fourier_basis(edges, eigenvectors=eigenvectors)).dimension == expected
+
+
+def test_joined_twins_need_equal_diagonal_entries():
+    S = np.zeros((4, 4))
+    S[[0, 0, 1, 2], [1, 2, 2, 3]] = 1  # 0 and 1 are joined twins
+    assert quiet(ev.Graph(S + S.T)).dimension == 3
+    assert quiet(ev.Graph(S + S.T + np.diag([0.7, 0, 0, 0]))).dimension == 2
+
+
+def test_twelve_nodes_without_five_pairs():
+    def dimensions(weights):
+        for seed in range(100):
+            rng = np.random.default_rng(seed)
+            S = np.triu(rng.uniform(0.5, 1.5, (12, 12)) if weights else np.ones((12, 12)), 1)
+            i, j = np.nonzero(S)
+            missing = rng.choice(i.size, 5, replace=False)
+            S[i[missing], j[missing]] = 0
+            yield quiet(ev.Graph(S + S.T)).dimension
+
+    assert set(dimensions(weights=True)) == {7}
+    assert 7 <= min(dimensions(weights=False)) < max(dimensions(weights=False))
 
 
 def local_degrees(graph, highest):

@@ -122,6 +122,17 @@ def test_a_jordan_block_is_an_error_with_its_condition_number():
     with pytest.raises(NotDiagonalizable):
         fourier_basis(ev.generators.path(4, directed=True))
     assert issubclass(NotDiagonalizable, ValueError)
+    # docs/spectral.md: about 10^8, 10^7 and 10^5 by the coupling; the last is below the threshold
+    rng, medians = np.random.default_rng(0), []
+    for coupling in (1, 1e-2, 1e-6):
+        found = []
+        for _ in range(300):
+            rotation = np.linalg.qr(rng.standard_normal((2, 2)))[0]
+            rotated = ev.Graph(rotation @ [[2, coupling], [0, 2]] @ rotation.T)
+            found.append(fourier_basis(rotated, max_condition=1e300).condition)
+        medians.append(float(np.median(found)))
+        assert (min(found) > 1e6) == (coupling > 1e-6)
+    assert 3e7 < medians[0] < 3e8 and 3e6 < medians[1] < 3e7
     slanted = ev.Graph([[0.0, 1.0], [0.0, 0.01]])  # fine, and refused on request
     assert 100 < fourier_basis(slanted).condition < 1000
     with pytest.raises(NotDiagonalizable):

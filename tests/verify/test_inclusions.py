@@ -84,3 +84,13 @@ def test_every_filter_has_its_place():
 
 def test_the_eleven_are_eleven_and_run_here():
     assert len(ELEVEN) == 11 and set(ELEVEN.values()) <= set(ev.catalogue)
+
+
+def test_a_null_space_of_dimension_2_is_not_always_that_of_i_and_s():
+    """Two nodes without an edge: d = 2, and S = 0 has the multiples of I for polynomials."""
+    with pytest.warns(ev.graph.RepeatedEigenvaluesWarning):
+        filt = ev.ShiftInvariantEdgeVariant(ev.Graph(np.zeros((2, 2))), order=1)
+    assert filt.basis.dimension == 2
+    (inclusion,) = (i for i in LATTICE if (i.small, i.large) == ("shift_invariant_edge_variant", "polynomial"))
+    with pytest.raises(ev.NotRepresentable, match="dimension 2; expected 1, span"):
+        inclusion.embed(filt, filt.init(rng=0))

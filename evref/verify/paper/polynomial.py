@@ -103,15 +103,15 @@ def nearest_general(S: Array, target: Array, starts: int, rng: np.random.Generat
 
 
 def signed_factors(graph: Graph) -> tuple[Array, Array]:
-    """Phi^(1) = I - J S and Phi^(2) = J S with J = +1 and -1 on the two sides of a bipartite graph.
+    """Phi^(1) = I - E S and Phi^(2) = E S with E = +1 and -1 on the two sides of a bipartite graph.
 
-    J S J = -S there, hence (I + J S)(I - J S) = I - J S J S = I + S^2.
+    E S E = -S there, hence (I + E S)(I - E S) = I - E S E S = I + S^2.
     """
     from scipy.sparse.csgraph import shortest_path
 
     sides = np.where(shortest_path(graph.S, unweighted=True, indices=0) % 2 == 0, 1.0, -1.0)
-    JS = sides[:, None] * graph.S.toarray()
-    return np.eye(len(JS)) - JS, JS
+    ES = sides[:, None] * graph.S.toarray()
+    return np.eye(len(ES)) - ES, ES
 
 
 def nearest_in_family(graph: Graph, starts: int, rng: np.random.Generator) -> tuple[int, float]:
