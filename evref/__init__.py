@@ -14,6 +14,9 @@ True
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from . import kernels
 from .contract import Module, NotRepresentable, Tape
 from .filters import (
@@ -38,7 +41,19 @@ from .filters import (
     SpectralGCNN,
     catalogue,
 )
-from .graph import Graph, generators, selection, shifts
+from .graph import (
+    Fourier,
+    Graph,
+    NotDiagonalizable,
+    RepeatedEigenvaluesWarning,
+    ShiftInvariantBasis,
+    fourier_basis,
+    generators,
+    partial_fourier_basis,
+    selection,
+    shift_invariant_basis,
+    shifts,
+)
 from .kernels import use_backend, use_threads
 from .learn import (
     SGD,
@@ -67,6 +82,9 @@ from .learn import (
 )
 from .verify import gradcheck
 
+if TYPE_CHECKING:
+    from . import plot
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -85,6 +103,7 @@ __all__ = [
     "EdgeVariant",
     "Filter",
     "FitResult",
+    "Fourier",
     "Graph",
     "GraphAttention",
     "HybridEdgeVariant",
@@ -97,11 +116,14 @@ __all__ = [
     "Module",
     "Network",
     "NodeVariant",
+    "NotDiagonalizable",
     "NotRepresentable",
     "ParallelEdgeVariant",
     "Polynomial",
     "ReLU",
+    "RepeatedEigenvaluesWarning",
     "SelectionGCNN",
+    "ShiftInvariantBasis",
     "ShiftInvariantEdgeVariant",
     "Sigmoid",
     "SpectralGCNN",
@@ -111,17 +133,32 @@ __all__ = [
     "catalogue",
     "encode_labels",
     "fit",
+    "fourier_basis",
     "generators",
     "gradcheck",
     "kernels",
     "layer_catalogue",
     "load_network",
     "load_parameters",
+    "partial_fourier_basis",
+    "plot",
     "save_network",
     "save_parameters",
     "schedules",
     "selection",
+    "shift_invariant_basis",
     "shifts",
     "use_backend",
     "use_threads",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`evref.plot`, imported when it is first used."""
+    if name == "plot":
+        return import_module(f"{__name__}.plot")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -203,11 +203,9 @@ class Module:
             f"(batch, {', '.join(map(str, core))}) or ({', '.join(map(str, core))}{',' if len(core) == 1 else ''})"
         )
         text = f"{argument} has shape {shape}; {type(self).__name__} expects {expected}"
-        if len(core) == 2 and len(shape) >= 1:
+        if len(core) == 2:
             text += f" with {core[0]} feature(s) and {core[1]} nodes"
-            if shape[-1] != core[1] and core[1] in shape:
-                text += f"; axis {shape.index(core[1])} has {core[1]} entries: are the axes swapped? nodes come last"
-        return text
+        return text + shape_hint(argument, shape, core)
 
     def _out_shape_for(self, x_shape: tuple[int, ...], y: np.ndarray) -> tuple[int, ...]:
         """Shape in which the caller gets the batch `y` back: in kind with x."""
@@ -230,6 +228,10 @@ class Module:
             self._check_results({"y": y}, params, "x", batch.reshape(x_shape))
         y_shape = self._out_shape_for(x_shape, y)
         return y.reshape(y_shape), Tape(self.signature, saved, x_shape, y_shape, dtype, batch.dtype)
+
+    def __call__(self, params: Mapping[str, Any], x: Any, *, check_finite: bool = True) -> np.ndarray:
+        """The output of `forward` alone, for who needs no gradient."""
+        return self.forward(params, x, check_finite=check_finite)[0]
 
     def backward(
         self, params: Mapping[str, Any], tape: Tape, grad_y: Any, *, check_finite: bool = True
@@ -291,6 +293,22 @@ class Module:
 
     def _jvp(self, params: Parameters, x: np.ndarray, dparams: Parameters, dx: np.ndarray) -> np.ndarray:
         raise TypeError(f"{type(self).__name__} defines no _jvp")
+
+
+def shape_hint(argument: str, shape: tuple[int, ...], core: tuple[int, ...]) -> str:
+    """The end of an error message: what a signal of this shape, where samples have the shape `core`, may have been.
+
+    >>> shape_hint("x", (100, 50), (1, 50))
+    '; 100 samples of one feature are x[:, None, :], with shape (100, 1, 50)'
+    """
+    if len(core) != 2 or not shape:
+        return ""
+    features, nodes = core
+    if features == 1 and len(shape) == 2 and shape[1] == nodes:
+        return f"; {shape[0]} samples of one feature are {argument}[:, None, :], with shape ({shape[0]}, 1, {nodes})"
+    if shape[-1] != nodes and nodes in shape:
+        return f"; axis {shape.index(nodes)} has {nodes} entries: are the axes swapped? nodes come last"
+    return ""
 
 
 def _described(value: Any) -> str:

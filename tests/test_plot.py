@@ -196,7 +196,7 @@ def test_graph_names_what_is_wrong(arguments, error, message):
 
 
 def test_graph_wants_a_graph():
-    with pytest.raises(TypeError, match=r"graph is ndarray; expected an evref\.Graph"):
+    with pytest.raises(TypeError, match=r"graph is numpy\.ndarray; expected an evref\.Graph"):
         plot.graph(np.eye(3))
     with pytest.raises(TypeError, match=r"graph is list; expected an evref\.Graph"):
         plot.support([[0]])

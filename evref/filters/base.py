@@ -23,7 +23,7 @@ import numpy as np
 
 from .. import checks
 from ..contract import Module, NotRepresentable, Parameters
-from ..graph import Graph
+from ..graph import Graph, as_graph
 
 if TYPE_CHECKING:
     from .edge_variant import EdgeVariant
@@ -43,11 +43,7 @@ class Filter(Module, ABC):
         """Hops beyond which an output does not hear an input; None where there is no such bound."""
 
     def __init__(self, graph: Graph, in_features: int, out_features: int, bias: bool) -> None:
-        if not isinstance(graph, Graph):
-            raise TypeError(
-                f"graph is {type(graph).__name__}; expected an evref.Graph (see Graph.from_adjacency and friends)"
-            )
-        self.graph = graph
+        self.graph = as_graph(graph)
         self.in_features = checks.as_count("in_features", in_features, minimum=1)
         self.out_features = checks.as_count("out_features", out_features, minimum=1)
         self.bias = checks.as_flag("bias", bias)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..graph import Graph, selection
+from ..graph import Graph, as_graph, selection
 from .hybrid import PolynomialAndEdges
 
 
@@ -78,8 +78,7 @@ class CriticalEdge(PolynomialAndEdges):
         edges: Any = None,
         bias: bool = False,
     ) -> None:
-        if not isinstance(graph, Graph):
-            raise TypeError(f"graph is {type(graph).__name__}; expected an evref.Graph")
+        as_graph(graph)
         self.edges = selection.bridges(graph) if edges is None else selection.as_positions("edges", edges, graph)
         ends = selection.edge_list(graph, self.edges)
         positions = np.union1d(self.edges, graph.diagonal[ends.ravel()])

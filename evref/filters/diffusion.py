@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import checks
 from ..contract import Parameters
-from ..graph import Graph
+from ..graph import Graph, as_graph
 from ..kernels import shift_reference as shift
 from .base import Filter
 from .edge_variant import EdgeVariant
@@ -76,9 +76,7 @@ class DCNN(Filter):
     @classmethod
     def on(cls, graph: Graph, *args: Any, **kwargs: Any) -> Self:
         """The filter on ``graph.with_shift("random_walk")``; the other arguments are the constructor's."""
-        if not isinstance(graph, Graph):
-            raise TypeError(f"graph is {type(graph).__name__}; expected an evref.Graph")
-        return cls(graph.with_shift("random_walk"), *args, **kwargs)
+        return cls(as_graph(graph).with_shift("random_walk"), *args, **kwargs)
 
     @property
     def reach(self) -> int:

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from .. import checks
 from ..contract import Parameters
-from ..graph import Graph, selection
+from ..graph import Graph, as_graph, selection
 from .base import Filter
 from .edge_variant import EdgeVariant
 from .newton import newton_embedding
@@ -302,8 +302,7 @@ class HybridEdgeVariant(PolynomialAndEdges):
         reading: Reading = "text",
         bias: bool = False,
     ) -> None:
-        if not isinstance(graph, Graph):
-            raise TypeError(f"graph is {type(graph).__name__}; expected an evref.Graph")
+        as_graph(graph)
         self.reading = checks.as_choice("reading", reading, Reading)
         self.nodes = selection.as_privileged("nodes", nodes, graph.n_nodes)
         privileged = np.zeros(graph.n_nodes, bool)

@@ -27,8 +27,8 @@ class MoNet(GeneratedEdgeVariant):
 
     so that :math:`\Phi_{fg} = \sum_r \theta_{rfg} \Psi_r` with :math:`[\Psi_r]_{ij} = c_{ij} \psi_r(u_{ij})`. The
     covariance is :math:`\Sigma_r = \Xi_r \Xi_r^\top` with :math:`\Xi_r` lower triangular: on its diagonal are the
-    widths (standard deviations), and with ``covariance="diagonal"``, the publication's choice in its experiments, it has
-    nothing else.
+    widths (standard deviations), and with ``covariance="diagonal"``, the publication's choice in its experiments, it
+    has nothing else.
 
     Adjoint, with :math:`\bar\varphi_{fg,ij} = c_{ij} \sum_{\text{batch}} \bar y_{f,i} x_{g,j}`,
     :math:`\Xi_r \nu_r = u_{ij} - \mu_r` (so that :math:`\psi_r = \exp(-|\nu_r|^2/2)`),

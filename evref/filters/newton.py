@@ -27,7 +27,7 @@ import numpy as np
 
 from .. import checks
 from ..contract import NotRepresentable, Parameters
-from ..graph import Graph
+from ..graph import Graph, as_graph
 from .edge_variant import ZEROTH, EdgeVariant
 
 Array = np.ndarray
@@ -79,8 +79,7 @@ def newton_embedding(
            [0., 3., 0.],
            [1., 0., 2.]])
     """
-    if not isinstance(graph, Graph):
-        raise TypeError(f"graph is {type(graph).__name__}; expected an evref.Graph")
+    as_graph(graph)
     given = _as_bank(coefficients)
     K, F, G = given.shape[0] - 1, given.shape[1], given.shape[2]
     a = given.astype(np.result_type(given, np.float64), copy=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import checks, kernels
 from ..contract import Parameters
-from ..graph import Graph
+from ..graph import Graph, as_graph
 from ..graph.fourier import NotDiagonalizable, fourier_basis
 from .base import Filter
 from .edge_variant import EdgeVariant
@@ -166,7 +166,7 @@ class TAGCN(Polynomial):
     @classmethod
     def on(cls, graph: Graph, *args: Any, **kwargs: Any) -> Self:
         """The filter on ``graph.with_shift("symmetric_adjacency")``; the other arguments are the constructor's."""
-        return cls(_checked_graph(graph).with_shift("symmetric_adjacency"), *args, **kwargs)
+        return cls(as_graph(graph).with_shift("symmetric_adjacency"), *args, **kwargs)
 
     @classmethod
     def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
@@ -223,7 +223,7 @@ class GCN(Filter):
     @classmethod
     def on(cls, graph: Graph, *args: Any, **kwargs: Any) -> Self:
         """The filter on ``graph.with_shift("gcn")``; the other arguments are the constructor's."""
-        return cls(_checked_graph(graph).with_shift("gcn"), *args, **kwargs)
+        return cls(as_graph(graph).with_shift("gcn"), *args, **kwargs)
 
     @property
     def reach(self) -> int:
@@ -298,9 +298,3 @@ def graph_frequencies(graph: Graph, given: Any = None) -> np.ndarray:
         return fourier_basis(graph).eigenvalues
     except NotDiagonalizable:
         return np.sort_complex(np.linalg.eigvals(graph.dense_shift()))
-
-
-def _checked_graph(graph: Any) -> Graph:
-    if not isinstance(graph, Graph):
-        raise TypeError(f"graph is {type(graph).__name__}; expected an evref.Graph")
-    return graph

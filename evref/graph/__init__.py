@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import generators, shifts
+from .argument import as_graph
 from .fourier import Fourier, NotDiagonalizable, RepeatedEigenvaluesWarning, fourier_basis, partial_fourier_basis
 from .nullspace import ShiftInvariantBasis, shift_invariant_basis
 from .support import Graph
@@ -13,6 +14,7 @@ __all__ = [
     "NotDiagonalizable",
     "RepeatedEigenvaluesWarning",
     "ShiftInvariantBasis",
+    "as_graph",
     "fourier_basis",
     "generators",
     "partial_fourier_basis",

@@ -16,6 +16,7 @@ import numpy as np
 
 from .. import checks
 from . import eigen
+from .argument import as_graph
 from .eigen import MAX_CONDITION, NotDiagonalizable
 from .support import Graph
 
@@ -248,8 +249,7 @@ def fourier_basis(graph: Graph, eigenvectors: Any = None, max_condition: float =
     ...
     evref.graph.eigen.NotDiagonalizable: S is not diagonalizable: its eigenvectors have condition number ...
     """
-    if not isinstance(graph, Graph):
-        raise TypeError(f"graph is {type(graph).__name__}; expected an evref.Graph")
+    as_graph(graph)
     max_condition = checks.as_number("max_condition", max_condition, 1)
     if eigenvectors is not None:
         return _frozen(*eigen.given(graph, eigenvectors, max_condition))
@@ -268,8 +268,7 @@ def partial_fourier_basis(graph: Graph, k: int, which: str = "lowest", max_condi
     >>> partial_fourier_basis(generators.path(2000), 2, "highest").eigenvalues.round(4)
     array([2., 2.])
     """
-    if not isinstance(graph, Graph):
-        raise TypeError(f"graph is {type(graph).__name__}; expected an evref.Graph")
+    as_graph(graph)
     k = checks.as_count("k", k, minimum=1)
     if k > graph.n_nodes:
         raise ValueError(f"k is {k}; expected at most {graph.n_nodes}, the number of nodes")

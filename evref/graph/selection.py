@@ -16,6 +16,7 @@ from scipy import sparse
 
 from .. import checks
 from . import convert
+from .argument import as_graph
 from .support import Graph
 
 TIE = 1e-8  # scores and singular values closer than this, relative to the largest, are called equal
@@ -41,7 +42,7 @@ def by_degree(graph: Graph) -> np.ndarray:
     >>> by_degree(generators.path(5)).tolist()  # three of degree 2; the middle one has the better neighbours
     [2, 1, 3, 0, 4]
     """
-    A = _neighbors(_as_graph(graph))
+    A = _neighbors(as_graph(graph))
     keys: list[np.ndarray] = [A.sum(axis=1)]  # whole numbers: ties are exact
     for _ in range(3):
         keys.append(A @ keys[-1])
@@ -96,7 +97,7 @@ def spectral_proxies(graph: Graph, k: int = 2, count: int | None = None, details
     >>> spectral_proxies(generators.path(5).with_shift("laplacian"), count=2).tolist()
     [2, 0]
     """
-    N = _as_graph(graph).n_nodes
+    N = as_graph(graph).n_nodes
     k = checks.as_count("k", k, minimum=1)
     count = N if count is None else checks.as_count("count", count)
     if count > N:
@@ -146,7 +147,7 @@ def by_experimental_design(graph: Graph, threshold: float = 0.1) -> np.ndarray:
     >>> by_experimental_design(generators.star(4)).tolist()  # eigenvalues ±√3, 0, 0
     [0, 1, 2, 3]
     """
-    _as_graph(graph)
+    as_graph(graph)
     threshold = checks.as_number("threshold", threshold, 0, 1, open_low=True)
     U, sigma, _ = np.linalg.svd(graph.dense_shift().astype(np.float64))
     strong = sigma >= (threshold - TIE) * sigma[0]  # the line does not cut through equal singular values
@@ -207,7 +208,7 @@ def nearest_privileged(graph: Graph, nodes: Any) -> np.ndarray:
     >>> nearest_privileged(generators.path(6), [4, 1]).tolist()  # 2 and 3 are next to one each, 0 and 5 too
     [1, 1, 1, 0, 0, 0]
     """
-    nodes = as_privileged("nodes", nodes, _as_graph(graph).n_nodes)
+    nodes = as_privileged("nodes", nodes, as_graph(graph).n_nodes)
     if nodes.size == 0:
         raise ValueError("nodes is empty; expected at least one privileged node to copy from")
     unknown = nodes.size
@@ -256,7 +257,7 @@ def bridges(graph: Graph) -> np.ndarray:
     >>> edge_list(graph, bridges(graph)).tolist()
     [[3, 2], [2, 3]]
     """
-    A = _neighbors(_as_graph(graph))
+    A = _neighbors(as_graph(graph))
     both = (A + A.T).tocsr()
     indptr, indices = both.indptr.tolist(), both.indices.tolist()
     N = graph.n_nodes
@@ -325,12 +326,6 @@ def as_positions(name: str, edges: Any, graph: Graph) -> np.ndarray:
 
 
 # ---- the pieces ------------------------------------------------------------------------------------------------------
-def _as_graph(graph: Any) -> Graph:
-    if not isinstance(graph, Graph):
-        raise TypeError(f"graph is {type(graph).__name__}; expected an evref.Graph")
-    return graph
-
-
 def _neighbors(graph: Graph) -> sparse.csr_array:
     """A[i, j] = 1 where i hears j, j other than i."""
     ones = np.ones(graph.nnz, np.int64)

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import checks, kernels
 from ..contract import Module, Parameters
-from ..graph import Graph
+from ..graph import Graph, as_graph
 
 Array = np.ndarray
 
@@ -157,9 +157,7 @@ class Neighborhood(Module):
     kind: ClassVar[str]  # as the kernel calls it
 
     def __init__(self, graph: Graph, features: int = 1, hops: int = 1) -> None:
-        if not isinstance(graph, Graph):
-            raise TypeError(f"graph is {type(graph).__name__}; expected an evref Graph")
-        self.graph = graph
+        self.graph = as_graph(graph)
         self.features = checks.as_count("features", features, minimum=1)
         self.hops = checks.as_count("hops", hops, minimum=1)
         checks.require_room(f"the weight of {self.hops} hops", self.hops + 1)

@@ -178,8 +178,8 @@ class Network(Module):
         return value_and_gradient
 
     def predict(self, params: Mapping[str, Any], x: Any, *, check_finite: bool = True) -> Array:
-        """The output of `forward` alone."""
-        return self.forward(params, x, check_finite=check_finite)[0]
+        """What calling the network gives, under the name that it has elsewhere."""
+        return self(params, x, check_finite=check_finite)
 
     # ---- the mathematics -------------------------------------------------------------------------------------------
     # Shapes were settled at construction and values at the door: inside, the layers' hooks call each other directly.

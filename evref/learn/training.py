@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..contract import Module, Parameters
+from ..contract import Module, Parameters, shape_hint
 from . import checkpoint as checkpoints
 from . import progress as displays
 from .checkpoint import Run
@@ -239,7 +239,8 @@ def _checked_data(argument: str, data: Any, network: Module, loss: Loss, check_f
     core = network.in_shape
     if x.ndim < 1 or len(x) == 0 or (core is not None and x.shape[1:] != core):
         expected = "(samples, ...)" if core is None else f"(samples, {', '.join(map(str, core))})"
-        raise ValueError(f"{argument}[0] has shape {x.shape}; expected {expected} with at least one sample")
+        hint = "" if core is None else shape_hint(f"{argument}[0]", x.shape, core)
+        raise ValueError(f"{argument}[0] has shape {x.shape}; expected {expected} with at least one sample{hint}")
     out = x.shape[1:] if network.out_shape is None else network.out_shape
     y = loss.check_target(data[1], (len(x), *out), f"{argument}[1]")
     if check_finite:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import checks
-from ..graph import Graph
+from ..graph import Graph, as_graph
 from ..graph.convert import as_nodes
 from .style import (
     EDGE_MAP,
@@ -19,7 +19,6 @@ from .style import (
     PLAIN,
     WIDTHS,
     bar,
-    checked_graph,
     edges,
     line_widths,
     mirrored,
@@ -151,7 +150,7 @@ def graph(
     plt = pyplot()
     from matplotlib.colors import to_rgba
 
-    network = checked_graph(graph)
+    network = as_graph(graph)
     N = network.n_nodes
     signal = None if values is None else vector("values", values, N, "one per node")
     weight = None if edge_values is None else vector("edge_values", edge_values, network.nnz, "one per entry of I + S")
@@ -288,7 +287,7 @@ def support(
     matplotlib Axes
     """
     plt = pyplot()
-    network = checked_graph(graph)
+    network = as_graph(graph)
     N = network.n_nodes
     if N > MAX_IMAGE:
         raise ValueError(f"the graph has {N} nodes; expected at most {MAX_IMAGE} (the picture is a dense image)")

@@ -10,11 +10,11 @@ import numpy as np
 
 from .. import checks
 from ..contract import NotRepresentable
-from ..graph import Graph
+from ..graph import Graph, as_graph
 from ..graph.fourier import fourier_basis
 from .graphs import graph as draw_graph
 from .spectra import transfer
-from .style import EDGE_MAP, INK, MANY, bar, checked_graph, line_widths, new_axes, outer, pyplot, scale, texts, vector
+from .style import EDGE_MAP, INK, MANY, bar, line_widths, new_axes, outer, pyplot, scale, texts, vector
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +49,7 @@ def edge_weights(
     -------
     matplotlib Axes
     """
-    weight = vector("phi", phi, checked_graph(graph).nnz, "one per entry of I + S")
+    weight = vector("phi", phi, as_graph(graph).nnz, "one per entry of I + S")
     if strongest is not None and checks.as_count("strongest", strongest) < weight.size:
         rank = np.argsort(np.argsort(-np.abs(weight), kind="stable"), kind="stable")
         weight = np.where(rank < strongest, weight, 0.0)
@@ -90,7 +90,7 @@ def strongest_weights(
     """
     from matplotlib.patches import FancyArrowPatch
 
-    weight = vector("phi", phi, checked_graph(graph).nnz, "one per entry of I + S")
+    weight = vector("phi", phi, as_graph(graph).nnz, "one per entry of I + S")
     labels = texts(True if names is None else names, graph.n_nodes)
     order = np.argsort(-np.abs(weight), kind="stable")[: checks.as_count("count", count, minimum=1)]
     order = order[weight[order] != 0][::-1]  # the strongest last, on top

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import checks
-from .style import (
-    pyplot,
-)
+from ..contract import NotRepresentable
+from ..graph import fourier_basis
+from .style import pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,13 +28,14 @@ def transfer(
 ) -> Axes:
     """A transfer function h at the graph frequencies, as markers; complex ones by real part of λ and modulus of h.
 
-    Between the eigenvalues nothing is drawn unless `curve` says what h is there.
+    `transfer(filt, params)` draws every h_fg of a filter, and a line between the eigenvalues where h is defined there.
+    `transfer(eigenvalues, response)` draws one function; between the eigenvalues nothing unless `curve` says what h is.
 
     Parameters
     ----------
-    eigenvalues : array_like, shape (N,)
-    response : array_like, shape (N,)
-        What `filter.response(params)[f, g]` returns.
+    eigenvalues : array_like, shape (N,), or Filter
+    response : array_like, shape (N,), or dict of arrays
+        What `filter.response(params)[f, g]` returns; for a filter its parameters.
     ax : Axes, optional
     label : str, optional
         For a legend.
@@ -44,9 +46,15 @@ def transfer(
     curve : pair of array_like, each of shape (M,), optional
         Frequencies and h there, such as ``(grid, filter.response(params, grid)[f, g])``: drawn as a line.
     """
+    if callable(getattr(eigenvalues, "response", None)):
+        return _transfer_of_filter(eigenvalues, response, ax, label, kernel, stems, curve)
     plt = pyplot()
     lam, h = np.asarray(eigenvalues), np.asarray(response)
-    if lam.ndim != 1 or h.shape != lam.shape:
+    if lam.ndim != 1 or lam.dtype.kind not in "fiuc":
+        raise ValueError(
+            f"eigenvalues is {type(eigenvalues).__name__} of shape {lam.shape}; expected (N,), or a filter"
+        )
+    if h.shape != lam.shape:
         raise ValueError(f"response has shape {h.shape}; expected {lam.shape}, one value per eigenvalue")
     checks.require_finite("response", h)
     ax = plt.subplots(figsize=(5, 3), layout="constrained")[1] if ax is None else ax
@@ -73,6 +81,29 @@ def transfer(
     ax.spines[["top", "right"]].set_visible(False)
     if label is not None:
         ax.legend(frameon=False)
+    return ax
+
+
+def _transfer_of_filter(
+    filt: Any, params: Any, ax: Axes | None, label: str | None, kernel: Any, stems: bool, curve: Any
+) -> Axes:
+    """One function per pair of features, in one picture."""
+    if curve is not None:
+        raise ValueError("curve is given with a filter, which knows its own; expected None")
+    eigenvalues = fourier_basis(filt.graph).eigenvalues
+    h = filt.response(params)  # (F, G, N)
+    grid = between = None
+    if np.isrealobj(eigenvalues):
+        grid = np.linspace(eigenvalues.min(), eigenvalues.max(), 400)
+        with contextlib.suppress(NotRepresentable):  # h is defined at the eigenvalues alone
+            between = filt.response(params, grid)
+    pairs = list(np.ndindex(h.shape[:2]))
+    ax = pyplot().subplots(figsize=(5, 3), layout="constrained")[1] if ax is None else ax
+    for f, g in pairs:
+        name = label if len(pairs) == 1 else f"{'' if label is None else label + ', '}{f} ← {g}"
+        line = None if between is None else (grid, between[f, g])
+        transfer(eigenvalues, h[f, g], ax, label=name, kernel=kernel, stems=stems and len(pairs) == 1, curve=line)
+        kernel = None  # drawn once
     return ax
 
 

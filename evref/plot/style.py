@@ -29,12 +29,6 @@ def pyplot() -> Any:
     return plt
 
 
-def checked_graph(value: Any) -> Graph:
-    if not isinstance(value, Graph):
-        raise TypeError(f"graph is {type(value).__name__}; expected an evref.Graph")
-    return value
-
-
 def vector(name: str, value: Any, size: int, what: str) -> np.ndarray:
     array = checks.as_floating(name, value)
     if array.shape != (size,):

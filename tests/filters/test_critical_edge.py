@@ -137,5 +137,5 @@ def test_bad_arguments_are_named(arguments, error, message):
 
 
 def test_a_matrix_is_not_a_graph():
-    with pytest.raises(TypeError, match="graph is ndarray; expected an evref.Graph"):
+    with pytest.raises(TypeError, match=r"graph is numpy\.ndarray; expected an evref\.Graph \(Graph\.from_adjacency"):
         ev.CriticalEdge(np.eye(3), 2)

@@ -191,7 +191,7 @@ def test_errors():
         newton_embedding(DIRECTED, bank(np.nan, 1))
     with pytest.raises(TypeError, match="coefficients has dtype complex128"):
         newton_embedding(DIRECTED, bank(1, 1).astype(complex))
-    with pytest.raises(TypeError, match=r"graph is ndarray"):
+    with pytest.raises(TypeError, match=r"graph is numpy.ndarray"):
         newton_embedding(np.eye(3), bank(1, 1))
     with pytest.raises(ValueError, match=r"bias has shape \(2,\); expected \(1,\)"):
         newton_embedding(DIRECTED, bank(1, 1), bias=[1.0, 2.0])

@@ -286,7 +286,7 @@ def test_bad_orders(cls, argument, value, error):
 
 @pytest.mark.parametrize("cls", [ev.Polynomial, ev.Chebyshev, ev.TAGCN, ev.DCNN, ev.SelectionGCNN])
 def test_graph_and_features_are_checked(cls):
-    with pytest.raises(TypeError, match="graph is ndarray"):
+    with pytest.raises(TypeError, match="graph is numpy.ndarray"):
         cls(np.eye(3), 1)
     with pytest.raises(ValueError, match="in_features is 0"):
         cls(DIRECTED, 1, in_features=0)
@@ -294,5 +294,5 @@ def test_graph_and_features_are_checked(cls):
 
 @pytest.mark.parametrize("cls", [ev.GCN, ev.TAGCN, ev.DCNN])
 def test_shifts_are_made_of_graphs(cls):
-    with pytest.raises(TypeError, match="graph is ndarray"):
+    with pytest.raises(TypeError, match="graph is numpy.ndarray"):
         cls.on(np.eye(3))

@@ -161,5 +161,5 @@ def test_bad_input_is_named():
         make(GRID, order=2.0)
     with pytest.raises(ValueError, match="eigenvectors has shape"):
         make(GRID, order=2, eigenvectors=np.eye(3))
-    with pytest.raises(TypeError, match="graph is ndarray"):
+    with pytest.raises(TypeError, match="graph is numpy.ndarray"):
         make(np.eye(3), order=2)

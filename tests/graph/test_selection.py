@@ -226,7 +226,11 @@ def test_bad_edges(edges, error, message):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda g: selection.by_degree(g.S), TypeError, "graph is csr_array; expected an evref.Graph"),
+        (
+            lambda g: selection.by_degree(g.S),
+            TypeError,
+            "graph is scipy.csr_array; expected an evref.Graph",
+        ),
         (lambda g: selection.spectral_proxies(g, k=0), ValueError, "k is 0; expected at least 1"),
         (lambda g: selection.spectral_proxies(g, k=1.5), TypeError, "k is 1.5"),
         (lambda g: selection.spectral_proxies(g, count=8), ValueError, "count is 8; expected at most 7"),
