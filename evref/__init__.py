@@ -54,7 +54,7 @@ from .graph import (
     shift_invariant_basis,
     shifts,
 )
-from .kernels import use_backend, use_threads
+from .kernels import set_backend, set_threads, use_backend, use_threads
 from .learn import (
     SGD,
     Adam,
@@ -146,6 +146,8 @@ __all__ = [
     "save_parameters",
     "schedules",
     "selection",
+    "set_backend",
+    "set_threads",
     "shift_invariant_basis",
     "shifts",
     "use_backend",

@@ -60,7 +60,7 @@ def bound(case: Case, nnz: int, itemsize: int, threads: int) -> int:
 
 def point(case: Case, threads: int, seconds: float) -> dict[str, float]:
     """Seconds, bytes and bound of one case, in float32."""
-    ev.use_threads(threads)
+    ev.set_threads(threads)
     graph = make_graph(case)
     filt = ev.EdgeVariant(graph, case.K, case.G, case.F)
     warm_up(graph, case)

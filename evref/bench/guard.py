@@ -19,6 +19,7 @@ from typing import Any
 
 import evref as ev
 
+from ..kernels import Backend
 from . import machine, report
 from .cases import Case, make_problem
 from .clock import duration, environment
@@ -47,7 +48,7 @@ CASES = {
 def ratio(case: Case, dtype: str, seconds: float = SECONDS) -> float:
     """Best time of the NumPy kernels / best time of the compiled ones, taken in turns."""
     run = contender("evref", make_problem(case, dtype)).run
-    best = {"numba": float("inf"), "numpy": float("inf")}
+    best: dict[Backend, float] = {"numba": float("inf"), "numpy": float("inf")}
     with ev.use_threads(1):
         calls = {}
         for backend in best:

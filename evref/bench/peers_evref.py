@@ -17,7 +17,7 @@ NAMES = dict.fromkeys(KINDS, ("evref",))
 
 
 def prepare(threads: int) -> None:
-    ev.use_threads(threads)
+    ev.set_threads(threads)
 
 
 def contender(name: str, p: Problem) -> Contender:

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import logging
 import os
-from contextvars import ContextVar
+from contextlib import AbstractContextManager
 from functools import cache
 from importlib import import_module
 from types import ModuleType
+from typing import Literal
 
 import numpy as np
 
 from .. import checks
 from .settings import Setting
-from .threads import n_threads, use_threads
+from .threads import n_threads, set_threads, use_threads
 
 __all__ = [
     "BACKENDS",
@@ -28,43 +29,56 @@ __all__ = [
     "for_learning",
     "for_shifts",
     "n_threads",
+    "set_backend",
+    "set_threads",
     "use_backend",
     "use_threads",
 ]
 
-BACKENDS = {"numba": "compiled", "numpy": "reference"}
+Backend = Literal["numba", "numpy"]
+BACKENDS: dict[Backend, str] = {"numba": "compiled", "numpy": "reference"}
 
 _log = logging.getLogger("evref")
 _numba_broken = False
 
 
-class use_backend(Setting):
-    """Choose the kernels: `"numba"` (compiled, the default) or `"numpy"` (the reference).
+def _checked(value: Backend) -> Backend:
+    return checks.as_choice("backend", value, Backend)
 
-    A plain call changes the choice for the whole process; as a context manager it changes it for the body alone, in
-    this thread alone. Without either, the environment variable `EVREF_BACKEND`, read once, decides, else `"numba"`.
+
+_setting = Setting[Backend]("evref_backend", _checked)
+
+
+def set_backend(backend: Backend) -> None:
+    """Choose the kernels for the process: `"numba"` (compiled, the default) or `"numpy"` (the reference).
+
+    Where nobody chose, the environment variable `EVREF_BACKEND`, read once, decides, else `"numba"`.
+
+    >>> import evref
+    >>> evref.set_backend("numba")
+    """
+    _setting.set(backend)
+
+
+def use_backend(backend: Backend) -> AbstractContextManager[None]:
+    """Choose the kernels for the body of a with-statement, in this thread alone; `set_backend` is for the process.
 
     >>> import evref
     >>> with evref.use_backend("numpy"):
     ...     evref.kernels.backend()
     'numpy'
     """
-
-    _scoped = ContextVar("evref_backend", default=None)
-
-    @staticmethod
-    def _checked(value: str) -> str:
-        return checks.as_choice("backend", value, tuple(BACKENDS))
+    return _setting.use(backend)
 
 
-def backend() -> str:
+def backend() -> Backend:
     """Name of the kernels in force."""
-    return "numpy" if _numba_broken else use_backend.chosen() or _from_environment()
+    return "numpy" if _numba_broken else _setting.chosen() or _from_environment()
 
 
 @cache  # a look into the environment takes longer than some kernels
 def _from_environment() -> str:
-    return checks.as_choice("EVREF_BACKEND", os.environ.get("EVREF_BACKEND", "numba"), tuple(BACKENDS))
+    return checks.as_choice("EVREF_BACKEND", os.environ.get("EVREF_BACKEND", "numba"), Backend)
 
 
 def for_shifts(dtype: np.dtype) -> ModuleType:

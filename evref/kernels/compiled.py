@@ -159,7 +159,7 @@ def ev_jvp(
 def _prepare(phi: Array, phi0: Array | None, x: Array) -> tuple[Array, Array, SimpleNamespace]:
     """Arrays as the loops take them (no phi0: an empty array) and the loops for this width."""
     if x.dtype.kind == "c":
-        raise TypeError('the compiled kernels take no complex numbers; use_backend("numpy") does')
+        raise TypeError('the compiled kernels take no complex numbers; set_backend("numpy") does')
     phi0 = _NOTHING[phi.dtype] if phi0 is None else _writable(phi0)
     return _writable(phi), phi0, loops.kernels_for(tile_width(len(x), x.dtype))
 

@@ -1,41 +1,40 @@
-"""A choice that holds for the process or, in a with-statement, for its body alone."""
+"""A choice that holds for the process, and choices for the body of a with-statement."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Any, ClassVar, Self
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
 
 
-class Setting:
-    """Base of `use_backend` and `use_threads`.
+class Setting(Generic[T]):
+    """What `set_backend`/`use_backend` and `set_threads`/`use_threads` share; `check` validates a value."""
 
-    A plain call changes the choice for the whole process; as a context manager it changes it for the body alone, in
-    this thread alone. Subclasses own a `_scoped` variable and a `_process_wide` value.
-    """
+    def __init__(self, name: str, check: Callable[[T], T]) -> None:
+        self._check = check
+        self._process_wide: T | None = None
+        self._scoped: ContextVar[T | None] = ContextVar(name, default=None)  # a thread has its own
 
-    _scoped: ClassVar[ContextVar[Any]]
-    _process_wide: ClassVar[Any] = None
+    def set(self, value: T) -> None:
+        """For the whole process, where no with-statement says otherwise."""
+        self._process_wide = self._check(value)
 
-    def __init__(self, value: Any) -> None:
-        self.value = self._checked(value)
-        self._before = type(self)._process_wide
-        self._tokens: list[Any] = []
-        type(self)._process_wide = self.value
+    def use(self, value: T) -> AbstractContextManager[None]:
+        """For the body of a with-statement, in this thread alone. Without `with`, nothing changes."""
+        return self._body(self._check(value))  # a bad value is refused at the call
 
-    def __enter__(self) -> Self:
-        type(self)._process_wide = self._before  # it was not a plain call after all
-        self._tokens.append(self._scoped.set(self.value))
-        return self
+    @contextmanager
+    def _body(self, value: T) -> Iterator[None]:
+        token = self._scoped.set(value)
+        try:
+            yield
+        finally:
+            self._scoped.reset(token)
 
-    def __exit__(self, *exc: object) -> None:
-        self._scoped.reset(self._tokens.pop())
-
-    @classmethod
-    def chosen(cls) -> Any:
+    def chosen(self) -> T | None:
         """The value in force, None if nobody chose."""
-        scoped = cls._scoped.get()
-        return cls._process_wide if scoped is None else scoped
-
-    @staticmethod
-    def _checked(value: Any) -> Any:
-        return value
+        scoped = self._scoped.get()
+        return self._process_wide if scoped is None else scoped

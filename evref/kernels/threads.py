@@ -12,7 +12,7 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable
-from contextvars import ContextVar
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
@@ -22,29 +22,36 @@ from .settings import Setting
 PATIENCE = 20_000  # looks at the board before a helper goes to sleep: a few tenths of a millisecond
 
 
-class use_threads(Setting):
-    """Choose how many threads the compiled kernels may use (same bits for any number).
+def _checked(value: int) -> int:
+    return checks.as_count("threads", value, minimum=1)
 
-    A plain call holds for the process, a with-statement for its body. Without either, the environment variable
-    `EVREF_NUM_THREADS`, read once, decides, else every core this process may run on; worker processes of
-    `multiprocessing` get one.
+
+_setting = Setting[int]("evref_threads", _checked)
+
+
+def set_threads(threads: int) -> None:
+    """Choose how many threads the compiled kernels of this process may use (same bits for any number).
+
+    Where nobody chose, the environment variable `EVREF_NUM_THREADS`, read once, decides, else every core this process
+    may run on; worker processes of `multiprocessing` get one.
+    """
+    _setting.set(threads)
+
+
+def use_threads(threads: int) -> AbstractContextManager[None]:
+    """The same for the body of a with-statement, in this Python thread alone.
 
     >>> import evref
     >>> with evref.use_threads(1):
     ...     evref.kernels.n_threads()
     1
     """
-
-    _scoped = ContextVar("evref_threads", default=None)
-
-    @staticmethod
-    def _checked(value: int) -> int:
-        return checks.as_count("threads", value, minimum=1)
+    return _setting.use(threads)
 
 
 def n_threads() -> int:
     """The number of threads in force."""
-    return use_threads.chosen() or _from_environment()
+    return _setting.chosen() or _from_environment()
 
 
 @cache  # asking the system takes as long as a small kernel

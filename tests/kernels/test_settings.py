@@ -44,10 +44,10 @@ def test_with_statement_is_for_this_thread_alone():
     assert seen == [kernels.backend()]
 
 
-def test_plain_call_is_for_the_process():
+def test_set_is_for_the_process():
     code = """
         import threading, evref as ev
-        ev.use_backend("numpy"); ev.use_threads(3)
+        ev.set_backend("numpy"); ev.set_threads(3)
         seen = []
         thread = threading.Thread(target=lambda: seen.append((ev.kernels.backend(), ev.kernels.n_threads())))
         thread.start(); thread.join()
@@ -68,15 +68,24 @@ def test_environment_variables():
 
 
 @pytest.mark.parametrize("value", ["torch", None, 3])
-def test_unknown_backend(value):
+@pytest.mark.parametrize("choose", [ev.use_backend, ev.set_backend])
+def test_unknown_backend(choose, value):
     with pytest.raises(ValueError, match="backend is .*; expected one of 'numba', 'numpy'"):
-        ev.use_backend(value)
+        choose(value)
 
 
 @pytest.mark.parametrize(("value", "error"), [(0, ValueError), (-1, ValueError), (2.0, TypeError), (True, TypeError)])
-def test_bad_number_of_threads(value, error):
+@pytest.mark.parametrize("choose", [ev.use_threads, ev.set_threads])
+def test_bad_number_of_threads(choose, value, error):
     with pytest.raises(error, match="threads is"):
-        ev.use_threads(value)
+        choose(value)
+
+
+def test_use_without_with_changes_nothing():
+    before = kernels.backend(), kernels.n_threads()
+    ev.use_backend("numpy" if before[0] == "numba" else "numba")
+    ev.use_threads(before[1] + 1)
+    assert (kernels.backend(), kernels.n_threads()) == before
 
 
 def test_without_numba_the_reference_kernels_serve():
