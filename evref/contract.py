@@ -109,7 +109,7 @@ class Module:
         return f"{type(self).__name__}({', '.join(first + ([arguments] if arguments else []))})"
 
     # ---- parameters ------------------------------------------------------------------------------------------------
-    def init(self, rng: Any = None, dtype: Any = np.float64) -> Parameters:
+    def init(self, rng: Any = None, *, dtype: Any = np.float64) -> Parameters:
         """Fresh parameters: every array uniform in ±s, with s the family's `_init_scale`."""
         rng = checks.as_rng(rng)
         dtype = checks.as_dtype("dtype", dtype)

@@ -65,7 +65,7 @@ MASKED = {
     "inverse": (lambda: FOURIER.inverse(masked([1.0, 2.0])), "x_hat is a masked"),
     "h": (lambda: FOURIER.filter(masked([1.0, 2.0]), [1.0, 2.0]), "h is a masked"),
     "h(λ)": (lambda: FOURIER.filter(masked, [1.0, 2.0]), "h is a masked"),
-    "eigenvectors": (lambda: fourier_basis(GRAPH, masked(FOURIER.U)), "eigenvectors is a masked"),
+    "eigenvectors": (lambda: fourier_basis(GRAPH, eigenvectors=masked(FOURIER.U)), "eigenvectors is a masked"),
     "shift-invariant": (lambda: ev.ShiftInvariantEdgeVariant(GRAPH, 1, eigenvectors=masked(FOURIER.U)), "eigenvectors"),
     "nodes": (lambda: ev.NodeVariant(GRAPH, 1, nodes=masked([0, 1])), "nodes is a masked"),
     "privileged": (lambda: ev.HybridEdgeVariant(GRAPH, 1, nodes=masked([0, 1])), "nodes is a masked"),

@@ -43,7 +43,7 @@ def test_arma(kind, T, shared):
 @pytest.mark.parametrize("on", ["undirected", "directed"])
 @pytest.mark.parametrize("iterations", [None, 0, 3])
 def test_cayley(kind, on, iterations):
-    assert compared(ev.CayleyNet(graph(on), 2, 2, 3, iterations, bias=True), kind) < 1e-11
+    assert compared(ev.CayleyNet(graph(on), 2, 2, 3, iterations=iterations, bias=True), kind) < 1e-11
 
 
 def test_shift_of_bianchi_is_what_pyg_normalises_to():

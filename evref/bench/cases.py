@@ -176,7 +176,7 @@ def make_problem(case: Case, dtype: str, graph: ev.Graph | None = None) -> Probl
 
     arrays: dict[str, Array] = {"indptr": graph.indptr, "indices": graph.indices, "x": normal(B, G, N)}
     if case.kind == "training":
-        params = network(case, graph).init(1, dtype)
+        params = network(case, graph).init(1, dtype=dtype)
         arrays |= {"phi": params["0.phi"], "weight": params["2.weight"], "bias": params["2.bias"]}
         arrays["label"] = rng.integers(0, case.classes, B)
         return Problem(case, dtype, graph.S, arrays)

@@ -90,12 +90,12 @@ def point(case: Case, threads: int, seconds: float) -> dict[str, float]:
 def warm_up(graph: ev.Graph, case: Case) -> None:
     """Compiles what this width of batch needs, and makes the graph derive what it keeps."""
     filt = ev.EdgeVariant(graph, 2)
-    params = filt.init(0, "float32")
+    params = filt.init(0, dtype="float32")
     y, tape = filt.forward(params, np.ones((1, 1, case.N), "float32"))
     filt.backward(params, tape, y)
     small = Case("warm", "warm", "edge-variant", "random", 100, 1, 1, 2, case.B)
     filt = ev.EdgeVariant(make_graph(small), 2, 2, 2)
-    params = filt.init(0, "float32")
+    params = filt.init(0, dtype="float32")
     chosen = compiled.STEP_SIZE
     for size in (0, chosen):  # the passes of large graphs, then those of small ones
         compiled.STEP_SIZE = size

@@ -19,7 +19,7 @@ imported = time.perf_counter()
 import numpy as np
 graph, _ = ev.generators.stochastic_block_model(50, 5, 0.8, 0.2, rng=0)
 filt = ev.EdgeVariant(graph, 4, 1, 5)
-params = filt.init(0, "float32")
+params = filt.init(0, dtype="float32")
 x = np.ones((100, 1, 50), "float32")
 times = []
 for _ in range(2):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -16,8 +16,8 @@ from .train import Splits
 
 Array = np.ndarray
 
-VARIANTS = ("paper", "no-bias", "noise", "unseen-times", "unseen-sources")
-NETWORKS = ("sbm", "karate", "les-miserables")
+Variant = Literal["paper", "no-bias", "noise", "unseen-times", "unseen-sources"]
+Net = Literal["sbm", "karate", "les-miserables"]
 SHORT = 10  # steps after which a diffusion hardly changes: later ones would be the same inputs at seen and unseen times
 
 
@@ -60,8 +60,8 @@ class SourceLocalization(Experiment):
     models: tuple[str, ...] = MODELS
     graphs: int = field(default=10, metadata={"help": "graphs drawn (one, whatever is said here, for a real network)"})
     data: int = field(default=10, metadata={"help": "draws of the data per graph"})
-    variant: str = field(default="paper", metadata={"help": "what is changed", "choices": VARIANTS})
-    network: str = field(default="sbm", metadata={"help": "the graph to diffuse on", "choices": NETWORKS})
+    variant: Variant = field(default="paper", metadata={"help": "what is changed", "choices": get_args(Variant)})
+    network: Net = field(default="sbm", metadata={"help": "the graph to diffuse on", "choices": get_args(Net)})
     features: int = field(default=5, metadata={"help": "F, the features of the filter"})
     order: int = field(default=4, metadata={"help": "K, the order of the filters"})
     privileged: int = field(default=5, metadata={"help": "|B|, the privileged nodes"})
@@ -83,8 +83,8 @@ class SourceLocalization(Experiment):
     seed: int = field(default=0, metadata={"help": "of everything random"})
 
     def __post_init__(self) -> None:
-        checks.as_choice("variant", self.variant, VARIANTS)
-        checks.as_choice("network", self.network, NETWORKS)
+        checks.as_choice("variant", self.variant, Variant)
+        checks.as_choice("network", self.network, Net)
         for name in ("graphs", "data", "features", "epochs", "batch", "train_samples", "valid_samples", "test_samples"):
             checks.as_count(name, getattr(self, name), minimum=1)
         checks.as_number("noise", self.noise, 0)

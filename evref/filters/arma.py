@@ -107,6 +107,7 @@ class ARMA(Filter):
         iterations: int,
         in_features: int = 1,
         out_features: int = 1,
+        *,
         stacks: int = 2,
         shared: bool = True,
         bias: bool = False,
@@ -213,7 +214,7 @@ class ARMA(Filter):
     def to_edge_variant(self, params: Mapping[str, Any]) -> tuple[EdgeVariant, Parameters]:
         """A polynomial in S of order T, hence an edge-variant filter of order T (see `newton_embedding`)."""
         params = self._checked_parameters(params)
-        return newton_embedding(self.graph, self.coefficients(params), params.get("bias"))
+        return newton_embedding(self.graph, self.coefficients(params), bias=params.get("bias"))
 
     def response(self, params: Mapping[str, Any], frequencies: Any = None) -> np.ndarray:
         """h_T at the eigenvalues of S (or at `frequencies`), shape (F, G, number of them)."""

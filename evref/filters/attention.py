@@ -94,6 +94,7 @@ class GraphAttention(Filter):
         graph: Graph,
         in_features: int = 1,
         out_features: int = 1,
+        *,
         heads: int = 1,
         slope: float = 0.2,
         bias: bool = False,
@@ -236,7 +237,7 @@ class GraphAttention(Filter):
         embedded = {"phi": phi.reshape(1, self.out_features, self.in_features, -1)}
         if self.bias:
             embedded["bias"] = params["bias"]
-        return EdgeVariant(self.graph, 1, self.in_features, self.out_features, "none", self.bias), embedded
+        return EdgeVariant(self.graph, 1, self.in_features, self.out_features, zeroth="none", bias=self.bias), embedded
 
     def n_operations(self, batch: int = 1) -> int:
         """F G N for W x, 2 F N for the scores, F (M + N) for the weighted sums; the softmax is not counted."""

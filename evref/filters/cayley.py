@@ -119,6 +119,7 @@ class CayleyNet(Filter):
         order: int,
         in_features: int = 1,
         out_features: int = 1,
+        *,
         iterations: int | None = None,
         bias: bool = False,
     ) -> None:
@@ -138,10 +139,10 @@ class CayleyNet(Filter):
     def _init_scale(self, name: str) -> float:
         return (self.in_features * (2 * self.order + 1)) ** -0.5
 
-    def init(self, rng: Any = None, dtype: Any = np.float64) -> Parameters:
+    def init(self, rng: Any = None, *, dtype: Any = np.float64) -> Parameters:
         """Uniform in ± 1/sqrt(G (2K + 1)); h in [1/2, 3/2], where C spreads the spectrum of a normalised Laplacian."""
         rng = checks.as_rng(rng)
-        params = super().init(rng, dtype)
+        params = super().init(rng, dtype=dtype)
         return {**params, "h": rng.uniform(0.5, 1.5, 1).astype(params["h"].dtype)}
 
     # ---- forward, adjoint, tangent ---------------------------------------------------------------------------------
@@ -248,7 +249,7 @@ class CayleyNet(Filter):
         return self._exactly().response(params, frequencies)
 
     def _exactly(self) -> CayleyNet:
-        return CayleyNet(self.graph, self.order, self.in_features, self.out_features, None, self.bias)
+        return CayleyNet(self.graph, self.order, self.in_features, self.out_features, iterations=None, bias=self.bias)
 
     def convergence_rate(self, params: Mapping[str, Any]) -> float:
         """Spectral radius of the Jacobi matrix h (hD + iI)^-1 O: each iteration multiplies the error by about this."""
@@ -292,7 +293,7 @@ class CayleyNet(Filter):
             raise self._rational()
         if np.ptp(self.graph.S.diagonal()) > 0:
             return cayley_embedding.parallel(self.graph, checked, self.iterations)
-        return newton_embedding(self.graph, self.coefficients(params), checked.get("bias"))
+        return newton_embedding(self.graph, self.coefficients(params), bias=checked.get("bias"))
 
     def n_operations(self, batch: int = 1) -> int:
         """Real multiply-adds; the exact solve is counted with full factors, the factorisation itself is not."""

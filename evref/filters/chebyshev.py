@@ -79,7 +79,7 @@ class Chebyshev(Filter):
     equivariant = True
 
     def __init__(
-        self, graph: Graph, order: int, in_features: int = 1, out_features: int = 1, bias: bool = False
+        self, graph: Graph, order: int, in_features: int = 1, out_features: int = 1, *, bias: bool = False
     ) -> None:
         super().__init__(graph, in_features, out_features, bias)
         self.order = checks.as_count("order", order)
@@ -124,7 +124,7 @@ class Chebyshev(Filter):
 
     def to_edge_variant(self, params: Mapping[str, Any]) -> tuple[EdgeVariant, Parameters]:
         """Through the monomial coefficients and the Newton form: exact for every theta; zeroth="diagonal"."""
-        return newton_embedding(self.graph, self.monomial(params), params.get("bias"))
+        return newton_embedding(self.graph, self.monomial(params), bias=params.get("bias"))
 
     def response(self, params: Mapping[str, Any], frequencies: Any = None) -> np.ndarray:
         """h_fg(lambda_i) = sum_k theta_k,fg T_k(lambda_i) at :func:`graph_frequencies` or those given, (F, G, N)."""

@@ -75,6 +75,7 @@ class CriticalEdge(PolynomialAndEdges):
         order: int,
         in_features: int = 1,
         out_features: int = 1,
+        *,
         edges: Any = None,
         bias: bool = False,
     ) -> None:

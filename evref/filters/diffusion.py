@@ -68,7 +68,7 @@ class DCNN(Filter):
     name = "dcnn"
     equivariant = True
 
-    def __init__(self, graph: Graph, order: int, in_features: int = 1, bias: bool = False) -> None:
+    def __init__(self, graph: Graph, order: int, in_features: int = 1, *, bias: bool = False) -> None:
         self.order = checks.as_count("order", order)
         in_features = checks.as_count("in_features", in_features, minimum=1)
         super().__init__(graph, in_features, (self.order + 1) * in_features, bias)
@@ -124,7 +124,7 @@ class DCNN(Filter):
 
     def to_edge_variant(self, params: Mapping[str, Any]) -> tuple[EdgeVariant, Parameters]:
         """By the Newton form: exact for all weights; zeroth="diagonal"."""
-        return newton_embedding(self.graph, self.monomial(params), params.get("bias"))
+        return newton_embedding(self.graph, self.monomial(params), bias=params.get("bias"))
 
     def response(self, params: Mapping[str, Any], frequencies: Any = None) -> np.ndarray:
         """omega_kg lambda_n^k where f = k G + g, else 0, at :func:`graph_frequencies` or those given, (F, G, N)."""

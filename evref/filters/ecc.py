@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from .. import checks
 from ..contract import Parameters
 from ..graph import Graph
-from .generated import GeneratedEdgeVariant, as_entry_values, edge_attributes
+from .generated import Aggregation, GeneratedEdgeVariant, as_entry_values, edge_attributes
 
-ACTIVATIONS = ("tanh", "relu")
+Activation = Literal["tanh", "relu"]
 
 
 class ECC(GeneratedEdgeVariant):
@@ -101,8 +101,9 @@ class ECC(GeneratedEdgeVariant):
         hidden: Sequence[int] = (8,),
         in_features: int = 1,
         out_features: int = 1,
-        aggregation: str = "sum",
-        activation: str = "tanh",
+        *,
+        aggregation: Aggregation = "sum",
+        activation: Activation = "tanh",
         root: bool = False,
         self_entries: bool = True,
         bias: bool = False,
@@ -116,7 +117,7 @@ class ECC(GeneratedEdgeVariant):
                 f"hidden is {hidden!r} ({type(hidden).__name__}); expected a sequence of widths such as (8,)"
             )
         self.hidden = tuple(checks.as_count(f"hidden[{i}]", n, minimum=1) for i, n in enumerate(hidden))
-        self.activation = checks.as_choice("activation", activation, ACTIVATIONS)
+        self.activation: Activation = checks.as_choice("activation", activation, Activation)
         self._widths = (self.attributes.shape[1], *self.hidden, self.out_features * self.in_features)
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from .base import Filter
 if TYPE_CHECKING:
     from .around import Around
 
-ZEROTH = ("none", "identity", "diagonal")
+Zeroth = Literal["none", "identity", "diagonal"]
 
 
 class EdgeVariant(Filter):
@@ -107,12 +107,13 @@ class EdgeVariant(Filter):
         order: int,
         in_features: int = 1,
         out_features: int = 1,
-        zeroth: str = "none",
+        *,
+        zeroth: Zeroth = "none",
         bias: bool = False,
         self_loops: bool = True,
     ) -> None:
         super().__init__(graph, in_features, out_features, bias)
-        self.zeroth = checks.as_choice("zeroth", zeroth, ZEROTH)
+        self.zeroth: Zeroth = checks.as_choice("zeroth", zeroth, Zeroth)
         self.self_loops = checks.as_flag("self_loops", self_loops)
         if not self.self_loops:  # what a node without neighbours holds reaches nobody: look at the inputs instead
             self._plain_to_see = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ..graph import Graph
 from .base import Filter
 from .edge_variant import EdgeVariant
 
-AGGREGATIONS = ("sum", "mean")
+Aggregation = Literal["sum", "mean"]
 
 
 class GeneratedEdgeVariant(Filter):
@@ -46,13 +46,13 @@ class GeneratedEdgeVariant(Filter):
         graph: Graph,
         in_features: int,
         out_features: int,
-        aggregation: str,
+        aggregation: Aggregation,
         root: bool,
         self_entries: bool,
         bias: bool,
     ) -> None:
         super().__init__(graph, in_features, out_features, bias)
-        self.aggregation = checks.as_choice("aggregation", aggregation, AGGREGATIONS)
+        self.aggregation: Aggregation = checks.as_choice("aggregation", aggregation, Aggregation)
         self.root = checks.as_flag("root", root)
         self.self_entries = checks.as_flag("self_entries", self_entries)
         takes_part = np.ones(graph.nnz)
@@ -132,7 +132,7 @@ class GeneratedEdgeVariant(Filter):
         embedded = {"phi": self._phi(self._generate(params)[0], params.get("root"))}
         if self.bias:
             embedded["bias"] = params["bias"]
-        return EdgeVariant(self.graph, 1, self.in_features, self.out_features, "none", self.bias), embedded
+        return EdgeVariant(self.graph, 1, self.in_features, self.out_features, zeroth="none", bias=self.bias), embedded
 
     def n_operations(self, batch: int = 1) -> int:
         """F G (M + N) multiply-adds per sample; making Phi comes on top, once: `n_generation_operations`."""

@@ -12,7 +12,7 @@ from .. import checks
 from ..contract import Parameters
 from ..graph import Graph, as_graph, selection
 from .base import Filter
-from .edge_variant import EdgeVariant
+from .edge_variant import EdgeVariant, Zeroth
 from .newton import newton_embedding
 from .parallel import ParallelEdgeVariant
 from .polynomial import Polynomial
@@ -50,8 +50,8 @@ class PolynomialAndEdges(Filter):
             columns, rows = selection.edge_list(graph, positions).T
             N = graph.n_nodes
             chosen = Graph(sparse.csr_array((np.ones(rows.size), (rows, columns)), shape=(N, N)))
-            zeroth = "diagonal" if chained else "none"
-            self._part = EdgeVariant(chosen, self.order, self.in_features, self.out_features, zeroth)
+            zeroth: Zeroth = "diagonal" if chained else "none"
+            self._part = EdgeVariant(chosen, self.order, self.in_features, self.out_features, zeroth=zeroth)
             sources, targets = selection.edge_list(chosen, np.arange(chosen.nnz)).T
             self._places = np.searchsorted(targets * N + sources, rows * N + columns)
 
@@ -168,7 +168,7 @@ class PolynomialAndEdges(Filter):
                 poly[0] -= 1
         if self._diagonal_nodes is not None and self._diagonal_nodes.size and not self._chained:
             terms.append((zero, self._diagonal(params)))
-        newton, newton_params = newton_embedding(graph, poly, params.get("bias"))
+        newton, newton_params = newton_embedding(graph, poly, bias=params.get("bias"))
         if not terms:
             return newton, newton_params
         terms.append((newton_params["phi"], newton_params["phi0"]))
@@ -298,6 +298,7 @@ class HybridEdgeVariant(PolynomialAndEdges):
         order: int,
         in_features: int = 1,
         out_features: int = 1,
+        *,
         nodes: Any = None,
         reading: Reading = "text",
         bias: bool = False,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from .. import checks
 from ..contract import Parameters
 from ..graph import Graph
-from .generated import GeneratedEdgeVariant, as_entry_values, degree_coordinates
+from .generated import Aggregation, GeneratedEdgeVariant, as_entry_values, degree_coordinates
 
-COVARIANCES = ("diagonal", "full")
+Covariance = Literal["diagonal", "full"]
 NARROWEST = 1e-8  # a width below this is taken for 0: no two coordinates of single precision are that close
 
 
@@ -99,8 +99,9 @@ class MoNet(GeneratedEdgeVariant):
         kernels: int = 3,
         in_features: int = 1,
         out_features: int = 1,
-        covariance: str = "diagonal",
-        aggregation: str = "sum",
+        *,
+        covariance: Covariance = "diagonal",
+        aggregation: Aggregation = "sum",
         root: bool = False,
         self_entries: bool = True,
         bias: bool = False,
@@ -108,7 +109,7 @@ class MoNet(GeneratedEdgeVariant):
         super().__init__(graph, in_features, out_features, aggregation, root, self_entries, bias)
         self.pseudo = as_entry_values("pseudo", degree_coordinates(graph) if pseudo is None else pseudo, graph)
         self.kernels = checks.as_count("kernels", kernels, minimum=1)
-        self.covariance = checks.as_choice("covariance", covariance, COVARIANCES)
+        self.covariance: Covariance = checks.as_choice("covariance", covariance, Covariance)
         D = self.pseudo.shape[1]
         self._places = (np.arange(D), np.arange(D)) if self.covariance == "diagonal" else np.tril_indices(D)
 
@@ -123,9 +124,9 @@ class MoNet(GeneratedEdgeVariant):
         """1/sqrt(G R) for what multiplies signals; means in ±1, where degree coordinates lie; widths below."""
         return {"mu": 1.0, "sigma": 0.5}.get(name, (self.in_features * self.kernels) ** -0.5)
 
-    def init(self, rng: Any = None, dtype: Any = np.float64) -> Parameters:
+    def init(self, rng: Any = None, *, dtype: Any = np.float64) -> Parameters:
         """As everywhere, but for the widths, which start in 1 ± 0.5: a width of zero is no Gaussian."""
-        params = super().init(rng, dtype)
+        params = super().init(rng, dtype=dtype)
         params["sigma"][:, self._places[0] == self._places[1]] += 1
         return params
 

@@ -28,13 +28,13 @@ import numpy as np
 from .. import checks
 from ..contract import NotRepresentable, Parameters
 from ..graph import Graph, as_graph
-from .edge_variant import ZEROTH, EdgeVariant
+from .edge_variant import EdgeVariant, Zeroth
 
 Array = np.ndarray
 
 
 def newton_embedding(
-    graph: Graph, coefficients: Any, bias: Any = None, nodes: Any = None, zeroth: str = "diagonal"
+    graph: Graph, coefficients: Any, *, bias: Any = None, nodes: Any = None, zeroth: Zeroth = "diagonal"
 ) -> tuple[EdgeVariant, Parameters]:
     """The edge-variant bank that equals sum_k coefficients[k] S^k, exactly, for every real polynomial.
 
@@ -86,7 +86,7 @@ def newton_embedding(
     if graph.S.nnz == 0:
         a[1:] = 0  # p(0) is all there is to say
     params: dict[str, Array] = {}
-    if checks.as_choice("zeroth", zeroth, ZEROTH) == "diagonal":
+    if checks.as_choice("zeroth", zeroth, Zeroth) == "diagonal":
         s = newton_nodes(graph, a) if nodes is None else _as_nodes(nodes, (K, F, G))
         c = divided_differences(a, s)
         params["phi"] = _factors(graph, _ratios(a, c), s)

@@ -97,6 +97,7 @@ class NodeVariant(Filter):
         order: int,
         in_features: int = 1,
         out_features: int = 1,
+        *,
         nodes: Any = None,
         bias: bool = False,
         mapping: Any = None,

@@ -11,7 +11,7 @@ from .. import checks
 from ..contract import Parameters
 from ..graph import Graph
 from .base import Filter
-from .edge_variant import EdgeVariant
+from .edge_variant import EdgeVariant, Zeroth
 
 
 class ParallelEdgeVariant(Filter):
@@ -57,12 +57,13 @@ class ParallelEdgeVariant(Filter):
         in_features: int = 1,
         out_features: int = 1,
         terms: int = 2,
-        zeroth: str = "none",
+        *,
+        zeroth: Zeroth = "none",
         bias: bool = False,
     ) -> None:
         super().__init__(graph, in_features, out_features, bias)
         self.terms = checks.as_count("terms", terms, minimum=1)
-        self._bank = EdgeVariant(graph, order, self.terms * self.in_features, self.out_features, zeroth)
+        self._bank = EdgeVariant(graph, order, self.terms * self.in_features, self.out_features, zeroth=zeroth)
         self.order, self.zeroth = self._bank.order, self._bank.zeroth
 
     @property
@@ -98,7 +99,9 @@ class ParallelEdgeVariant(Filter):
         """With one term, that term; otherwise itself, for a sum of recursions is in general no single one."""
         params = self._checked_parameters(params)
         if self.terms == 1:
-            filt = EdgeVariant(self.graph, self.order, self.in_features, self.out_features, self.zeroth, self.bias)
+            filt = EdgeVariant(
+                self.graph, self.order, self.in_features, self.out_features, zeroth=self.zeroth, bias=self.bias
+            )
             return filt, params
         return self, params
 

@@ -80,7 +80,7 @@ class Polynomial(Filter):
     _plain_to_see: tuple[str, ...] | None = ()
 
     def __init__(
-        self, graph: Graph, order: int, in_features: int = 1, out_features: int = 1, bias: bool = False
+        self, graph: Graph, order: int, in_features: int = 1, out_features: int = 1, *, bias: bool = False
     ) -> None:
         super().__init__(graph, in_features, out_features, bias)
         self.order = checks.as_count("order", order)
@@ -121,7 +121,7 @@ class Polynomial(Filter):
     def to_edge_variant(self, params: Mapping[str, Any]) -> tuple[EdgeVariant, Parameters]:
         """Exact for every real polynomial, by the Newton form (:mod:`evref.filters.newton`); zeroth="diagonal"."""
         params = self._checked_parameters(params)
-        return newton_embedding(self.graph, params["phi"], params.get("bias"))
+        return newton_embedding(self.graph, params["phi"], bias=params.get("bias"))
 
     def response(self, params: Mapping[str, Any], frequencies: Any = None) -> np.ndarray:
         """h_fg(lambda_i) = sum_k phi_k,fg lambda_i^k at :func:`graph_frequencies` or those given, shape (F, G, N)."""
@@ -217,7 +217,7 @@ class GCN(Filter):
     name = "gcn"
     equivariant = True
 
-    def __init__(self, graph: Graph, in_features: int = 1, out_features: int = 1, bias: bool = False) -> None:
+    def __init__(self, graph: Graph, in_features: int = 1, out_features: int = 1, *, bias: bool = False) -> None:
         super().__init__(graph, in_features, out_features, bias)
 
     @classmethod

@@ -74,11 +74,12 @@ class SelectionGCNN(Polynomial):
         order: int,
         in_features: int = 1,
         out_features: int = 1,
+        *,
         nodes_in: Any = None,
         nodes_out: Any = None,
         bias: bool = False,
     ) -> None:
-        super().__init__(graph, order, in_features, out_features, bias)
+        super().__init__(graph, order, in_features, out_features, bias=bias)
         everything = np.arange(graph.n_nodes)
         self.nodes_in = _as_selection("nodes_in", everything if nodes_in is None else nodes_in, graph.n_nodes)
         self.nodes_out = _as_selection("nodes_out", self.nodes_in if nodes_out is None else nodes_out, graph.n_nodes)
@@ -134,7 +135,7 @@ class SelectionGCNN(Polynomial):
             filt = EdgeVariant(self.graph, 0, G, F, zeroth="diagonal", bias=self.bias)
             return filt, {"phi": np.zeros((0, F, G, self.graph.nnz), phi.dtype), "phi0": diagonal, **rest}
         if self.nodes_out.size == N:
-            return newton_embedding(self.graph, phi, rest.get("bias"))
+            return newton_embedding(self.graph, phi, bias=rest.get("bias"))
 
         S = self.graph.shift_values().astype(phi.dtype)
         rows = np.repeat(np.arange(N), np.diff(self.graph.indptr))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from .. import checks
 from ..contract import NotRepresentable, Parameters
 from ..graph import Graph
 from ..graph.fourier import fourier_basis
-from ..graph.nullspace import REPEATED, shift_invariant_basis
+from ..graph.nullspace import Repeated, shift_invariant_basis
 from .base import Filter
 from .edge_variant import EdgeVariant
 from .spectral import diagonalizable
@@ -83,19 +83,20 @@ class ShiftInvariantEdgeVariant(Filter):
         order: int,
         in_features: int = 1,
         out_features: int = 1,
-        zeroth: str = "none",
+        *,
+        zeroth: Literal["none", "identity"] = "none",
         bias: bool = False,
-        repeated: str = "free",
+        repeated: Repeated = "free",
         eigenvectors: Any = None,
     ) -> None:
         super().__init__(graph, in_features, out_features, bias)
-        self.zeroth = checks.as_choice("zeroth", zeroth, ("none", "identity"))
-        self.repeated = checks.as_choice("repeated", repeated, REPEATED)
+        self.zeroth = checks.as_choice("zeroth", zeroth, Literal["none", "identity"])
+        self.repeated = checks.as_choice("repeated", repeated, Repeated)
         self._recursion = EdgeVariant(graph, order, in_features, out_features, zeroth=self.zeroth)
         self.order = self._recursion.order
-        fourier = fourier_basis(graph, eigenvectors)
+        fourier = fourier_basis(graph, eigenvectors=eigenvectors)
         self.eigenvectors = None if eigenvectors is None else np.array(checks.as_array("eigenvectors", eigenvectors))
-        self.basis = shift_invariant_basis(graph, fourier, self.repeated)
+        self.basis = shift_invariant_basis(graph, fourier, repeated=self.repeated)
         self._P = self.basis.support_values  # (nnz, d)
         if self.repeated == "free" and fourier.repeated:
             self.__dict__["equivariant"] = False  # another numbering may bring other eigenvectors
@@ -177,7 +178,7 @@ class ShiftInvariantEdgeVariant(Filter):
         "free" where no eigenvalue is repeated: elsewhere the eigenvectors are a choice, and it warns.
         """
         graph = diagonalizable(graph)
-        repeated = "tied" if fourier_basis(graph).repeated else "free"
+        repeated: Repeated = "tied" if fourier_basis(graph).repeated else "free"
         yield cls(graph, order=3, in_features=2, out_features=2, bias=True, repeated="tied")
         yield cls(graph, order=2, in_features=2, out_features=2, zeroth="identity", repeated="tied")
         yield cls(graph, order=2, in_features=2, out_features=2, repeated=repeated)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -95,15 +95,16 @@ class SpectralGCNN(Filter):
         n_basis: int,
         in_features: int = 1,
         out_features: int = 1,
+        *,
         bias: bool = False,
-        kernel: Any = "spline",
+        kernel: Literal["spline"] | Any = "spline",
     ) -> None:
         super().__init__(graph, in_features, out_features, bias)
         self.n_basis = checks.as_count("n_basis", n_basis, minimum=1)
         checks.require_room("the kernel B", graph.n_nodes, self.n_basis)
         self.fourier = fourier_basis(graph)
         if isinstance(kernel, str):
-            self.kernel: Any = checks.as_choice("kernel", kernel, ("spline",))
+            self.kernel: Any = checks.as_choice("kernel", kernel, Literal["spline"])
             self.B = spline_kernel(self.fourier.eigenvalues.real, self.n_basis)  # (N, b)
         else:
             self.kernel = self.B = self._checked_kernel(kernel)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -220,7 +220,7 @@ class Fourier:
 
 
 # ---- ways to a basis -------------------------------------------------------------------------------------------------
-def fourier_basis(graph: Graph, eigenvectors: Any = None, max_condition: float = MAX_CONDITION) -> Fourier:
+def fourier_basis(graph: Graph, *, eigenvectors: Any = None, max_condition: float = MAX_CONDITION) -> Fourier:
     """Eigenvectors of the graph's shift operator, in float64.
 
     Parameters
@@ -256,7 +256,9 @@ def fourier_basis(graph: Graph, eigenvectors: Any = None, max_condition: float =
     return _frozen(*eigen.full(graph, max_condition))
 
 
-def partial_fourier_basis(graph: Graph, k: int, which: str = "lowest", max_condition: float = MAX_CONDITION) -> Fourier:
+def partial_fourier_basis(
+    graph: Graph, k: int, *, which: Literal["lowest", "highest"] = "lowest", max_condition: float = MAX_CONDITION
+) -> Fourier:
     """The k eigenvectors with the lowest or highest eigenvalues (by real part), for graphs too large for all.
 
     A conjugate pair is never cut: k + 1 come back where the k-th would be half of one. `inverse` then returns the
@@ -265,14 +267,14 @@ def partial_fourier_basis(graph: Graph, k: int, which: str = "lowest", max_condi
     Examples
     --------
     >>> from evref.graph import generators
-    >>> partial_fourier_basis(generators.path(2000), 2, "highest").eigenvalues.round(4)
+    >>> partial_fourier_basis(generators.path(2000), 2, which="highest").eigenvalues.round(4)
     array([2., 2.])
     """
     as_graph(graph)
     k = checks.as_count("k", k, minimum=1)
     if k > graph.n_nodes:
         raise ValueError(f"k is {k}; expected at most {graph.n_nodes}, the number of nodes")
-    low = checks.as_choice("which", which, ("lowest", "highest")) == "lowest"
+    low = checks.as_choice("which", which, Literal["lowest", "highest"]) == "lowest"
     return _frozen(*eigen.partial(graph, k, low, checks.as_number("max_condition", max_condition, 1)))
 
 

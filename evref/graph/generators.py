@@ -7,7 +7,7 @@ in [0.5, 1.5) instead of 1.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from .support import Graph
 
 MAX_EDGES = 2**28  # expected number of edges past which a random generator refuses to start
 MAX_DRAWS = 100  # attempts at a connected graph
-WEIGHTS = ("unit", "uniform")
+Weights = Literal["unit", "uniform"]
 
 
 def stochastic_block_model(
@@ -25,9 +25,10 @@ def stochastic_block_model(
     n_blocks: int,
     p_in: float,
     p_out: float,
+    *,
     rng: Any = None,
     connected: bool = True,
-    weights: str = "unit",
+    weights: Weights = "unit",
 ) -> tuple[Graph, np.ndarray]:
     """Undirected graph with communities: an edge with probability `p_in` inside a block, `p_out` between blocks.
 
@@ -74,7 +75,7 @@ def stochastic_block_model(
     )
 
 
-def erdos_renyi(n_nodes: int, p: float, rng: Any = None, directed: bool = False, weights: str = "unit") -> Graph:
+def erdos_renyi(n_nodes: int, p: float, *, rng: Any = None, directed: bool = False, weights: Weights = "unit") -> Graph:
     """Every pair of different nodes (every ordered pair, if `directed`) is an edge with probability `p`.
 
     >>> erdos_renyi(4, 1.0)
@@ -90,7 +91,9 @@ def erdos_renyi(n_nodes: int, p: float, rng: Any = None, directed: bool = False,
     return Graph.from_edges(n_nodes, source, target, _weight(weights, k.size, rng))
 
 
-def random_geometric(n_nodes: int, radius: float, rng: Any = None, weights: str = "unit") -> tuple[Graph, np.ndarray]:
+def random_geometric(
+    n_nodes: int, radius: float, *, rng: Any = None, weights: Weights = "unit"
+) -> tuple[Graph, np.ndarray]:
     """Undirected graph of points drawn uniformly in the unit square, an edge between any two within `radius`.
 
     Returns
@@ -115,7 +118,7 @@ def random_geometric(n_nodes: int, radius: float, rng: Any = None, weights: str 
     return _undirected(n_nodes, i, j, weights, rng), positions
 
 
-def random_directed(n_nodes: int, degree: int, rng: Any = None, weights: str = "unit") -> Graph:
+def random_directed(n_nodes: int, degree: int, *, rng: Any = None, weights: Weights = "unit") -> Graph:
     """Every node has `degree` different in-neighbours, drawn uniformly among the other nodes.
 
     >>> graph = random_directed(10, degree=3, rng=0)
@@ -138,13 +141,13 @@ def random_directed(n_nodes: int, degree: int, rng: Any = None, weights: str = "
     return Graph.from_edges(n_nodes, source.ravel(), target.ravel(), _weight(weights, source.size, rng))
 
 
-def path(n_nodes: int, directed: bool = False) -> Graph:
+def path(n_nodes: int, *, directed: bool = False) -> Graph:
     """0 - 1 - 2 - ..., or 0 → 1 → 2 → ... if `directed`."""
     nodes = np.arange(as_n_nodes("n_nodes", n_nodes))
     return Graph.from_edges(n_nodes, nodes[:-1], nodes[1:], undirected=not checks.as_flag("directed", directed))
 
 
-def cycle(n_nodes: int, directed: bool = False) -> Graph:
+def cycle(n_nodes: int, *, directed: bool = False) -> Graph:
     """The path closed to a ring, of at least 3 nodes."""
     nodes = np.arange(checks.as_count("n_nodes", n_nodes, minimum=3))
     return Graph.from_edges(n_nodes, nodes, np.roll(nodes, -1), undirected=not checks.as_flag("directed", directed))
@@ -189,7 +192,7 @@ def _undirected(n_nodes: int, i: np.ndarray, j: np.ndarray, weights: str, rng: n
 
 
 def _weight(weights: str, n_edges: int, rng: np.random.Generator) -> np.ndarray | None:
-    return None if checks.as_choice("weights", weights, WEIGHTS) == "unit" else rng.uniform(0.5, 1.5, n_edges)
+    return None if checks.as_choice("weights", weights, Weights) == "unit" else rng.uniform(0.5, 1.5, n_edges)
 
 
 def _is_connected(graph: Graph) -> bool:

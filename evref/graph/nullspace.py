@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from scipy import sparse
@@ -20,8 +21,8 @@ from .. import checks
 from .fourier import EPS, Fourier, RepeatedEigenvaluesWarning, fourier_basis
 from .support import Graph
 
-REPEATED = ("free", "tied")
-METHODS = ("auto", "direct", "gram")
+Repeated = Literal["free", "tied"]
+Method = Literal["auto", "direct", "gram"]
 DIRECT_UP_TO = 4_000_000  # entries of the Khatri-Rao matrix that are held at once
 CANDIDATES_BELOW = 1e-2  # singular values that the Gram matrix, which knows their squares, leaves to a closer look
 BLOCK = 2_000_000  # entries of a block of rows
@@ -95,9 +96,10 @@ class ShiftInvariantBasis:
 def shift_invariant_basis(
     graph: Graph,
     fourier: Fourier | None = None,
-    repeated: str = "free",
+    *,
+    repeated: Repeated = "free",
     rtol: float | None = None,
-    method: str = "auto",
+    method: Method = "auto",
 ) -> ShiftInvariantBasis:
     """Basis B of the null space of C_I (Vᵀ ∗ U), eq. (lamLin, 14) as mended.
 
@@ -134,8 +136,8 @@ def shift_invariant_basis(
     fourier = fourier_basis(graph) if fourier is None else fourier
     if not isinstance(fourier, Fourier) or fourier.U.shape != (graph.n_nodes, graph.n_nodes):
         raise ValueError(f"fourier is no full basis of {graph.n_nodes} eigenvectors; expected one from fourier_basis")
-    repeated = checks.as_choice("repeated", repeated, REPEATED)
-    method = checks.as_choice("method", method, METHODS)
+    repeated = checks.as_choice("repeated", repeated, Repeated)
+    method = checks.as_choice("method", method, Method)
     if rtol is None:
         rtol = max(1e-9, 1e3 * EPS * fourier.condition)
     rtol = checks.as_number("rtol", rtol, 0, 1, open_low=True, open_high=True)

@@ -58,7 +58,9 @@ class Proxies(NamedTuple):
     margin: np.ndarray  # (count,) lead of the node chosen over the best that was not tied with it, 0 to 1
 
 
-def spectral_proxies(graph: Graph, k: int = 2, count: int | None = None, details: bool = False) -> np.ndarray | Proxies:
+def spectral_proxies(
+    graph: Graph, k: int = 2, count: int | None = None, *, details: bool = False
+) -> np.ndarray | Proxies:
     r"""Nodes by spectral proxies of order k (Anis, Gadde and Ortega, 2016), through singular values.
 
     A signal that vanishes on the nodes chosen so far, R being the others, has a k-th proxy frequency of at least
@@ -127,7 +129,7 @@ def spectral_proxies(graph: Graph, k: int = 2, count: int | None = None, details
     return Proxies(order, cutoff, gap, margin) if details else order
 
 
-def by_experimental_design(graph: Graph, threshold: float = 0.1) -> np.ndarray:
+def by_experimental_design(graph: Graph, *, threshold: float = 0.1) -> np.ndarray:
     r"""Nodes by the sampling scores of experimentally designed sampling (Varma, Chen and Kovačević, 2015).
 
     The score of node i is the length of row i of the singular vectors of S (for a symmetric S: eigenvectors) whose

@@ -8,7 +8,7 @@ support of I + S stays that of I + W, so a filter built for one shift fits the o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -16,6 +16,17 @@ from scipy import sparse
 from .. import checks
 from . import convert
 
+Shift = Literal[
+    "adjacency",
+    "normalized_adjacency",
+    "symmetric_adjacency",
+    "laplacian",
+    "normalized_laplacian",
+    "scaled_laplacian",
+    "random_walk",
+    "gcn",
+]
+LaplacianKind = Literal["normalized", "combinatorial"]
 DENSE_UP_TO = 500  # nodes of a component whose eigenvalues are computed densely at once
 DENSE_AT_MOST = 3000  # ... and as a last resort when the iterative solver gives up
 
@@ -25,7 +36,7 @@ def adjacency(graph: Any) -> sparse.csr_array:
     return _weights(graph).copy()
 
 
-def normalized_adjacency(graph: Any, lambda_max: float | None = None) -> sparse.csr_array:
+def normalized_adjacency(graph: Any, *, lambda_max: float | None = None) -> sparse.csr_array:
     """S = W / λ_max, of spectral radius 1.
 
     Parameters
@@ -84,7 +95,9 @@ def normalized_laplacian(graph: Any) -> sparse.csr_array:
     return _like(_diagonal(connected.astype(np.float64)) - _symmetrically_scaled("normalized_laplacian", W), W)
 
 
-def scaled_laplacian(graph: Any, lambda_max: float | None = None, kind: str = "normalized") -> sparse.csr_array:
+def scaled_laplacian(
+    graph: Any, *, lambda_max: float | None = None, kind: LaplacianKind = "normalized"
+) -> sparse.csr_array:
     """S = 2 L / λ_max - I, ChebNet's shift: the spectrum of L, in [0, λ_max], moves to [-1, 1].
 
     Parameters
@@ -100,12 +113,12 @@ def scaled_laplacian(graph: Any, lambda_max: float | None = None, kind: str = "n
     array([[ 0., -1.],
            [-1.,  0.]])
     """
-    kind = checks.as_choice("kind", kind, ("normalized", "combinatorial"))
+    kind = checks.as_choice("kind", kind, LaplacianKind)
     L = normalized_laplacian(graph) if kind == "normalized" else laplacian(graph)
     return _like(L * (2 / _lambda_max(L, lambda_max)) - _diagonal(np.ones(L.shape[0])), L)
 
 
-def random_walk(graph: Any, normalize: str = "rows") -> sparse.csr_array:
+def random_walk(graph: Any, *, normalize: Literal["rows", "columns"] = "rows") -> sparse.csr_array:
     """One step of a random walk.
 
     Parameters
@@ -123,7 +136,7 @@ def random_walk(graph: Any, normalize: str = "rows") -> sparse.csr_array:
            [0.  , 0.  , 0.  ]])
     """
     W = _weights(graph)
-    by_rows = checks.as_choice("normalize", normalize, ("rows", "columns")) == "rows"
+    by_rows = checks.as_choice("normalize", normalize, Literal["rows", "columns"]) == "rows"
     rows, columns = _coordinates(W)
     ends = rows if by_rows else columns
     degrees = _degrees(W, axis=1 if by_rows else 0)

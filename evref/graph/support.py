@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -14,7 +14,7 @@ from .. import checks
 from . import convert, shifts
 from .pattern import Pattern
 
-DIRECTIONS = ("source-target", "target-source")
+Direction = Literal["source-target", "target-source"]
 
 
 class Graph(Pattern):
@@ -87,7 +87,7 @@ class Graph(Pattern):
 
     # ---- other ways in -----------------------------------------------------------------------------------------------
     @classmethod
-    def from_adjacency(cls, A: Any, direction: str | None = None) -> Graph:
+    def from_adjacency(cls, A: Any, direction: Direction | None = None) -> Graph:
         """Graph of an adjacency matrix, dense or sparse.
 
         Parameters
@@ -111,7 +111,7 @@ class Graph(Pattern):
                     "a -> b (networkx, PyGSP), or 'target-source' if it weighs b -> a (S = A)"
                 )
             return cls(W)
-        return cls(W.T if checks.as_choice("direction", direction, DIRECTIONS) == "source-target" else W)
+        return cls(W.T if checks.as_choice("direction", direction, Direction) == "source-target" else W)
 
     @classmethod
     def from_networkx(cls, G: Any, weight: str | None = "weight") -> Graph:
@@ -223,14 +223,14 @@ class Graph(Pattern):
         return _rebuilt, (type(self), self.S, self._layout)  # through the front door: unpickled arrays are writable
 
     # ---- other graphs from it ----------------------------------------------------------------------------------------
-    def with_shift(self, name: str, **options: Any) -> Graph:
+    def with_shift(self, name: shifts.Shift, **options: Any) -> Graph:
         """Graph whose S is the named shift operator (see :mod:`evref.graph.shifts`) of this graph's weights.
 
         >>> Graph([[0, 1], [1, 0]]).with_shift("gcn").S.toarray()
         array([[0.5, 0.5],
                [0.5, 0.5]])
         """
-        S = shifts.SHIFTS[checks.as_choice("name", name, tuple(shifts.SHIFTS))](self, **options)
+        S = shifts.SHIFTS[checks.as_choice("name", name, shifts.Shift)](self, **options)
         return _rebuilt(type(self), S, self._layout)
 
     def permuted(self, order: Any) -> Graph:

@@ -77,7 +77,7 @@ def backend() -> Backend:
 
 
 @cache  # a look into the environment takes longer than some kernels
-def _from_environment() -> str:
+def _from_environment() -> Backend:
     return checks.as_choice("EVREF_BACKEND", os.environ.get("EVREF_BACKEND", "numba"), Backend)
 
 

@@ -45,7 +45,7 @@ class Dense(Module):
 
     name = "dense"
 
-    def __init__(self, in_shape: Sequence[int], outputs: int, bias: bool = True) -> None:
+    def __init__(self, in_shape: Sequence[int], outputs: int, *, bias: bool = True) -> None:
         if isinstance(in_shape, (str, bytes)) or not isinstance(in_shape, (Sequence, np.ndarray)):
             raise TypeError(
                 f"in_shape is {in_shape!r} ({type(in_shape).__name__}); expected a sequence such as (features, nodes)"

@@ -128,10 +128,10 @@ class Network(Module):
         return "\n".join(["Network(", *lines, f")  # {self.n_parameters} parameters"])
 
     # ---- parameters ------------------------------------------------------------------------------------------------
-    def init(self, rng: Any = None, dtype: Any = np.float64) -> Parameters:
+    def init(self, rng: Any = None, *, dtype: Any = np.float64) -> Parameters:
         """Fresh parameters, layer by layer, each as the layer itself draws them."""
         rng = checks.as_rng(rng)
-        drawn = [layer.init(rng, dtype) for layer in self.layers]
+        drawn = [layer.init(rng, dtype=dtype) for layer in self.layers]
         return {full: part[p] for part, names in zip(drawn, self._names, strict=True) for p, full in names}
 
     def to_vector(self, params: Mapping[str, Any]) -> Array:

@@ -126,6 +126,7 @@ class Adam(Optimizer):
     def __init__(
         self,
         learning_rate: float = 1e-3,
+        *,
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-8,
@@ -168,7 +169,7 @@ class SGD(Optimizer):
     moments = ("v",)
 
     def __init__(
-        self, learning_rate: float, momentum: float = 0.0, nesterov: bool = False, weight_decay: float = 0.0
+        self, learning_rate: float, *, momentum: float = 0.0, nesterov: bool = False, weight_decay: float = 0.0
     ) -> None:
         self.learning_rate = checks.as_number("learning_rate", learning_rate, 0)
         self.momentum = checks.as_number("momentum", momentum, 0)

@@ -22,7 +22,7 @@ def constant(epoch: int) -> float:
     return 1.0
 
 
-def step_decay(every: int, factor: float = 0.1) -> Schedule:
+def step_decay(every: int, *, factor: float = 0.1) -> Schedule:
     """factor^(epoch // every): down by `factor` after each `every` epochs.
 
     >>> schedule = step_decay(every=2, factor=0.5)
@@ -44,7 +44,7 @@ def exponential_decay(rate: float) -> Schedule:
     return lambda epoch: rate**epoch
 
 
-def cosine(total: int, floor: float = 0.0) -> Schedule:
+def cosine(total: int, *, floor: float = 0.0) -> Schedule:
     """Half a cosine from 1 at epoch 0 to `floor` at epoch `total`, and `floor` from there on.
 
     >>> schedule = cosine(total=4)

@@ -31,6 +31,7 @@ from ..filters import (
     SpectralGCNN,
     catalogue,
 )
+from ..filters.edge_variant import Zeroth
 from ..graph import Graph, generators
 from ..graph.fourier import RepeatedEigenvaluesWarning, fourier_basis
 
@@ -69,7 +70,7 @@ def _with_bias(filt: Filter, params: Parameters, **others: Array) -> Parameters:
 
 
 def _as_polynomial(filt: Filter, params: Parameters, coefficients: Array) -> tuple[Polynomial, Parameters]:
-    large = Polynomial(filt.graph, len(coefficients) - 1, filt.in_features, filt.out_features, filt.bias)
+    large = Polynomial(filt.graph, len(coefficients) - 1, filt.in_features, filt.out_features, bias=filt.bias)
     return large, _with_bias(filt, params, phi=coefficients)
 
 
@@ -102,7 +103,7 @@ def _to_chebyshev(filt: Filter, params: Parameters) -> tuple[Filter, Parameters]
     for k in range(K + 1):
         series = cheb.poly2cheb(np.eye(K + 1)[k])
         M[: len(series), k] = series
-    large = Chebyshev(filt.graph, K, filt.in_features, filt.out_features, filt.bias)
+    large = Chebyshev(filt.graph, K, filt.in_features, filt.out_features, bias=filt.bias)
     return large, _with_bias(filt, params, theta=np.tensordot(M, params["phi"], axes=1))
 
 
@@ -134,7 +135,8 @@ def _shift_invariant(filt: Any, params: Parameters) -> tuple[Filter, Parameters]
 
 # ---- out of polynomials ---------------------------------------------------------------------------------------------
 def _to_node_variant(filt: Filter, params: Parameters) -> tuple[Filter, Parameters]:
-    large = NodeVariant(filt.graph, len(params["phi"]) - 1, filt.in_features, filt.out_features, [0], filt.bias)
+    sizes = len(params["phi"]) - 1, filt.in_features, filt.out_features
+    large = NodeVariant(filt.graph, *sizes, nodes=[0], bias=filt.bias)
     return large, _with_bias(filt, params, phi=params["phi"][..., None])
 
 
@@ -170,7 +172,7 @@ def _to_spectral(filt: Filter, params: Parameters) -> tuple[Filter, Parameters]:
             "S has complex eigenvalues; a kernel is real, and so are its powers of the eigenvalues only then"
         )
     powers = eigenvalues[:, None] ** np.arange(K + 1)
-    large = SpectralGCNN(filt.graph, K + 1, filt.in_features, filt.out_features, filt.bias, kernel=powers)
+    large = SpectralGCNN(filt.graph, K + 1, filt.in_features, filt.out_features, bias=filt.bias, kernel=powers)
     return large, _with_bias(filt, params, b=params["phi"])
 
 
@@ -186,11 +188,13 @@ def _edge_variant_to_hybrid(filt: Any, params: Parameters) -> tuple[Filter, Para
 
 
 def _to_parallel(filt: Any, params: Parameters) -> tuple[Filter, Parameters]:
-    large = ParallelEdgeVariant(filt.graph, filt.order, filt.in_features, filt.out_features, 1, filt.zeroth, filt.bias)
+    large = ParallelEdgeVariant(
+        filt.graph, filt.order, filt.in_features, filt.out_features, 1, zeroth=filt.zeroth, bias=filt.bias
+    )
     return large, dict(params)
 
 
-def _edge_variant(zeroth: str) -> Callable[[Graph, np.random.Generator], Case]:
+def _edge_variant(zeroth: Zeroth) -> Callable[[Graph, np.random.Generator], Case]:
     return lambda graph, rng: lively(EdgeVariant(graph, 2, 2, 2, zeroth=zeroth, bias=True), rng)
 
 

@@ -36,7 +36,7 @@ def by_hand(filt: ev.GraphAttention, params: dict, x: np.ndarray) -> np.ndarray:
 @each_setting
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS.keys())
 def test_loops_from_the_equation(graph, heads, slope):
-    filt = ev.GraphAttention(graph, 3, 4, heads, slope)
+    filt = ev.GraphAttention(graph, 3, 4, heads=heads, slope=slope)
     params, x = lively(filt), normal(1, 3, graph.n_nodes)
     expected = by_hand(filt, params, x)
     close(filt.forward(params, x)[0], expected, rtol=1e-13)
@@ -47,7 +47,7 @@ def test_loops_from_the_equation(graph, heads, slope):
 def test_gradients_in_every_setting(heads, slope):
     slope = min(slope, 0.9)  # with 1 the gradient of the target is zero, and rounding all there is to compare
     graph = GRAPHS["directed"]
-    filt = ev.GraphAttention(graph, 3, 4, heads, slope, bias=True)
+    filt = ev.GraphAttention(graph, 3, 4, heads=heads, slope=slope, bias=True)
     params, x = lively(filt), normal(1, 2, 3, graph.n_nodes)
     ev.gradcheck.dot_test(filt, params, x, rtol=1e-12).raise_if_failed()
     ev.gradcheck.complex_step(filt, params, x, rtol=1e-10).raise_if_failed()
@@ -102,7 +102,7 @@ def test_heads_are_filters_side_by_side(graph, seed):
 @given(one=graphs(), two=graphs(), seed=st.integers(0, 99))
 def test_a_block_diagonal_graph_is_two_graphs(one, two, seed):
     both = ev.Graph(sparse.block_array([[one.S, None], [None, two.S]]))
-    filters = [ev.GraphAttention(g, 2, 4, 2) for g in (one, two, both)]
+    filters = [ev.GraphAttention(g, 2, 4, heads=2) for g in (one, two, both)]
     params, x = lively(filters[0], seed), normal(seed, 2, 2, both.n_nodes)
     parts = x[..., : one.n_nodes], x[..., one.n_nodes :]
     apart = [f.forward(params, part)[0] for f, part in zip(filters, parts, strict=False)]
@@ -128,7 +128,7 @@ def test_in_neighbours_are_heard():
 def test_target_has_no_say_without_a_kink():
     """slope = 1: a_t . z_i is the same for all j and cancels in the softmax."""
     graph, x = GRAPHS["directed"], normal(0, 2, 3, 7)
-    linear, leaky = (ev.GraphAttention(graph, 3, 4, 2, slope) for slope in (1.0, 0.2))
+    linear, leaky = (ev.GraphAttention(graph, 3, 4, heads=2, slope=slope) for slope in (1.0, 0.2))
     params = lively(linear)
     other = {**params, "target": params["target"] + 5.0}
     close(linear.forward(params, x)[0], linear.forward(other, x)[0], rtol=1e-13)
@@ -160,7 +160,7 @@ def test_huge_scores_do_not_overflow():
 # ---- at one signal an edge-variant filter ----------------------------------------------------------------------------
 @given(graph=graphs(), seed=st.integers(0, 99))
 def test_at_one_signal_it_is_an_edge_variant_step(graph, seed):
-    filt = ev.GraphAttention(graph, 2, 4, 2, bias=True)
+    filt = ev.GraphAttention(graph, 2, 4, heads=2, bias=True)
     params, x = lively(filt, seed), normal(seed, 2, graph.n_nodes)
     free, phi = filt.to_edge_variant(params, x)
     assert (type(free), free.order, free.zeroth) == (ev.EdgeVariant, 1, "none")
@@ -170,7 +170,7 @@ def test_at_one_signal_it_is_an_edge_variant_step(graph, seed):
 
 def test_and_at_no_other_and_with_another_derivative():
     graph = GRAPHS["directed"]
-    filt = ev.GraphAttention(graph, 2, 4, 2)
+    filt = ev.GraphAttention(graph, 2, 4, heads=2)
     params, x, other = lively(filt), normal(0, 2, 7), normal(1, 2, 7)
     free, phi = filt.to_edge_variant(params, x)
     assert np.abs(free.forward(phi, other)[0] - filt.forward(params, other)[0]).max() > 0.1

@@ -50,7 +50,7 @@ def oracle(filt: ev.CayleyNet, params: dict, x: np.ndarray) -> np.ndarray:
 @each_graph
 @pytest.mark.parametrize(("r", "F", "G"), [(1, 1, 1), (3, 2, 3)])
 def test_equation(graph, iterations, r, F, G):
-    filt = ev.CayleyNet(graph, r, G, F, iterations, bias=True)
+    filt = ev.CayleyNet(graph, r, G, F, iterations=iterations, bias=True)
     params, x = lively(filt), normal(1, G, graph.n_nodes)
     expected = oracle(filt, params, x)
     close(filt.forward(params, x)[0], expected, 1e-11)
@@ -61,7 +61,7 @@ def test_equation(graph, iterations, r, F, G):
 @each_graph
 def test_gradients(graph, iterations):
     """The catalogue's example iterates; the exact solve and other counts climb the same ladder here."""
-    filt = ev.CayleyNet(graph, 2, 2, 3, iterations, bias=True)
+    filt = ev.CayleyNet(graph, 2, 2, 3, iterations=iterations, bias=True)
     params, x = lively(filt), normal(1, 2, 2, graph.n_nodes)
     ev.gradcheck.dot_test(filt, params, x, rtol=1e-12).raise_if_failed()
     ev.gradcheck.complex_step(filt, params, x, rtol=1e-10).raise_if_failed()
@@ -120,7 +120,7 @@ def test_gradient_of_the_zoom_by_hand():
 
 def test_the_sign_of_the_zoom_conjugates():
     for iterations in (None, 2):
-        filt = ev.CayleyNet(GRAPHS["directed"], 2, 2, 2, iterations)
+        filt = ev.CayleyNet(GRAPHS["directed"], 2, 2, 2, iterations=iterations)
         params = lively(filt)
         close(filt.matrix({**params, "h": -params["h"]}), filt.matrix({**params, "c_im": -params["c_im"]}))
 
@@ -156,7 +156,7 @@ def test_singular_systems_are_named():
 @each_graph
 def test_response_is_the_matrix_in_the_spectral_domain(graph, iterations):
     symmetric = with_diagonal(ev.Graph(graph.S + graph.S.T), 0.5)
-    filt = ev.CayleyNet(symmetric, 2, 2, 3, iterations)
+    filt = ev.CayleyNet(symmetric, 2, 2, 3, iterations=iterations)
     params = lively(filt)
     _, U = np.linalg.eigh(symmetric.S.toarray())
     h = filt.response(params)
@@ -168,7 +168,7 @@ def test_response_is_the_matrix_in_the_spectral_domain(graph, iterations):
 def test_response_of_a_directed_graph(iterations):
     """Complex frequencies: c C^j + conj(c) C^-j, not twice a real part; compared through the eigenvectors."""
     graph = with_diagonal(GRAPHS["directed"], 1.0)
-    filt = ev.CayleyNet(graph, 2, 1, 1, iterations)
+    filt = ev.CayleyNet(graph, 2, 1, 1, iterations=iterations)
     params = lively(filt)
     lam, U = np.linalg.eig(graph.S.toarray())
     H = (U * filt.response(params, lam)[0, 0]) @ np.linalg.inv(U)
@@ -219,7 +219,7 @@ def test_response_needs_a_constant_diagonal():
 @each_graph
 def test_polynomial_on_a_constant_diagonal(graph, r, J, diagonal):
     constant = with_diagonal(graph, diagonal)
-    filt = ev.CayleyNet(constant, r, 2, 3, J, bias=True)
+    filt = ev.CayleyNet(constant, r, 2, 3, iterations=J, bias=True)
     params, x = lively(filt), normal(1, 2, 2, graph.n_nodes)
     c, S = filt.coefficients(params), constant.S.toarray()
     assert len(c) == r * (J + 1) + 1
@@ -232,7 +232,7 @@ def test_polynomial_on_a_constant_diagonal(graph, r, J, diagonal):
 @pytest.mark.parametrize(("r", "J"), [(1, 0), (1, 1), (2, 0), (2, 1), (1, 3), (3, 0)])
 @pytest.mark.parametrize("name", ["undirected", "directed"])
 def test_parallel_sum_on_any_diagonal(name, r, J):
-    filt = ev.CayleyNet(GRAPHS[name], r, 2, 3, J, bias=True)
+    filt = ev.CayleyNet(GRAPHS[name], r, 2, 3, iterations=J, bias=True)
     params, x = lively(filt), normal(1, 2, 2, filt.graph.n_nodes)
     sum_, ev_params = filt.to_edge_variant(params)
     assert isinstance(sum_, ev.ParallelEdgeVariant) and sum_.order == r * (J + 1)
@@ -293,7 +293,7 @@ def test_the_exact_filter_is_a_polynomial_of_the_spectrum():
 # ---- counts, start, arguments ---------------------------------------------------------------------------------------
 @given(graph=graphs(), r=st.integers(1, 3), J=st.integers(0, 2), F=st.integers(1, 3), G=st.integers(1, 3))
 def test_counts(graph, r, J, F, G):
-    filt = ev.CayleyNet(graph, r, G, F, J)
+    filt = ev.CayleyNet(graph, r, G, F, iterations=J)
     assert filt.n_parameters == (2 * r + 1) * F * G + 1
     N, nnz, M = graph.n_nodes, graph.S.nnz, graph.n_edges
     assert filt.n_operations(3) == 3 * (r * G * (2 * nnz + 2 * J * M + 4 * N * (J + 1)) + (2 * r + 1) * F * G * N)
@@ -305,7 +305,7 @@ def test_counts(graph, r, J, F, G):
 def test_zoom_starts_positive():
     filt = ev.CayleyNet(GRAPHS["undirected"], 2)
     assert all(0.5 <= filt.init(seed)["h"].item() <= 1.5 for seed in range(20))
-    assert filt.init(0, "float32")["h"].dtype == np.float32
+    assert filt.init(0, dtype="float32")["h"].dtype == np.float32
 
 
 @pytest.mark.parametrize(

@@ -295,7 +295,7 @@ def test_nothing_that_is_not_finite_hides(zeroth, backend, batch, monkeypatch):
 def test_an_empty_batch_hides_nothing_and_too_large_products_are_said():
     graph = random_graph(0, 9)
     filt = ev.EdgeVariant(graph, 2)
-    params = filt.init(0, np.float32)
+    params = filt.init(0, dtype=np.float32)
     params["phi"][0, 0, 0, 0] = np.nan
     with pytest.raises(ValueError, match="phi"):
         filt.forward(params, np.zeros((0, 1, 9), np.float32))

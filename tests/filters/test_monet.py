@@ -191,7 +191,7 @@ def test_a_width_of_zero_is_refused(covariance):
 @pytest.mark.parametrize("covariance", ["diagonal", "full"])
 def test_start_and_counts(covariance):
     graph = ev.generators.path(9)
-    filt = ev.MoNet(graph, np.ones((graph.nnz, 3)), 40, 2, 3, covariance, root=True, bias=True)
+    filt = ev.MoNet(graph, np.ones((graph.nnz, 3)), 40, 2, 3, covariance=covariance, root=True, bias=True)
     triangle = 3 if covariance == "diagonal" else 6
     assert filt.n_parameters == 40 * (6 + 3 + triangle) + 6 + 3
     assert filt.n_operations(5) == 5 * 6 * graph.nnz

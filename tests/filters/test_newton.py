@@ -126,7 +126,7 @@ def test_analytic_in_the_coefficients(zeroth):
 def test_float32_and_bias():
     a = normal(0, 3, 2, 1, dtype=np.float32)
     bias = np.array([1, 2], np.float32)
-    filt, params = newton_embedding(DIRECTED, a, bias)
+    filt, params = newton_embedding(DIRECTED, a, bias=bias)
     assert filt.bias and filt.zeroth == "diagonal" and filt.order == 2
     assert {value.dtype for value in params.values()} == {np.dtype(np.float32)}
     close(filt.matrix(params), dense(DIRECTED, a).astype(np.float32), rtol=1e-5)

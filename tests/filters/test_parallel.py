@@ -14,9 +14,9 @@ import evref as ev
 @given(graph=graphs(), terms=st.integers(1, 3), zeroth=st.sampled_from(["none", "identity", "diagonal"]))
 def test_it_is_the_sum_of_its_terms(graph, terms, zeroth):
     G, F = 2, 2
-    filt = ev.ParallelEdgeVariant(graph, 2, G, F, terms, zeroth)
+    filt = ev.ParallelEdgeVariant(graph, 2, G, F, terms, zeroth=zeroth)
     params, x = lively(filt), normal(0, 3, G, graph.n_nodes)
-    one = ev.EdgeVariant(graph, 2, G, F, zeroth)
+    one = ev.EdgeVariant(graph, 2, G, F, zeroth=zeroth)
     total = 0
     for p in range(terms):
         part = {"phi": params["phi"][:, :, p * G : (p + 1) * G]}

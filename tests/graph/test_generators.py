@@ -11,11 +11,11 @@ from scipy.sparse.csgraph import connected_components
 from evref.graph import Graph, generators
 
 RANDOM = {
-    "sbm": lambda rng, **more: generators.stochastic_block_model(20, 3, 0.8, 0.2, rng, **more)[0],
-    "erdos_renyi": lambda rng, **more: generators.erdos_renyi(20, 0.3, rng, **more),
-    "erdos_renyi, directed": lambda rng, **more: generators.erdos_renyi(20, 0.3, rng, directed=True, **more),
-    "geometric": lambda rng, **more: generators.random_geometric(20, 0.4, rng, **more)[0],
-    "random_directed": lambda rng, **more: generators.random_directed(20, 4, rng, **more),
+    "sbm": lambda rng, **more: generators.stochastic_block_model(20, 3, 0.8, 0.2, rng=rng, **more)[0],
+    "erdos_renyi": lambda rng, **more: generators.erdos_renyi(20, 0.3, rng=rng, **more),
+    "erdos_renyi, directed": lambda rng, **more: generators.erdos_renyi(20, 0.3, rng=rng, directed=True, **more),
+    "geometric": lambda rng, **more: generators.random_geometric(20, 0.4, rng=rng, **more)[0],
+    "random_directed": lambda rng, **more: generators.random_directed(20, 4, rng=rng, **more),
 }
 
 
@@ -43,7 +43,7 @@ def test_weights(name):
 def test_every_pair_of_erdos_renyi_has_probability_p(p, directed):
     n, draws = 5, 500
     rng = np.random.default_rng(0)
-    mean = sum(generators.erdos_renyi(n, p, rng, directed=directed).S.toarray() for _ in range(draws)) / draws
+    mean = sum(generators.erdos_renyi(n, p, rng=rng, directed=directed).S.toarray() for _ in range(draws)) / draws
     off = ~np.eye(n, dtype=bool)
     assert np.abs(mean[off] - p).max() < 5 * np.sqrt(p * (1 - p) / draws)
     assert (mean[~off] == 0).all()
@@ -76,7 +76,7 @@ def test_block_model_has_its_two_probabilities():
     rng = np.random.default_rng(1)
     total = np.zeros((n, n))
     for _ in range(draws):
-        graph, labels = generators.stochastic_block_model(n, 3, 0.7, 0.2, rng, connected=False)
+        graph, labels = generators.stochastic_block_model(n, 3, 0.7, 0.2, rng=rng, connected=False)
         total += graph.S.toarray()
     assert labels.tolist() == [0, 0, 0, 1, 1, 2, 2]
     expected = np.where(labels[:, None] == labels, 0.7, 0.2)
@@ -86,17 +86,17 @@ def test_block_model_has_its_two_probabilities():
 
 def test_block_model_connected():
     for seed in range(10):
-        graph, labels = generators.stochastic_block_model(20, 4, 0.5, 0.05, seed)
+        graph, labels = generators.stochastic_block_model(20, 4, 0.5, 0.05, rng=seed)
         assert connected_components(graph.S)[0] == 1
         assert np.bincount(labels).tolist() == [5, 5, 5, 5]
     with pytest.raises(ValueError, match="no connected graph in 100 draws with n_nodes=4, n_blocks=2.*connected=False"):
-        generators.stochastic_block_model(4, 2, 1, 0, 0)
-    graph, _ = generators.stochastic_block_model(4, 2, 1, 0, 0, connected=False)
+        generators.stochastic_block_model(4, 2, 1, 0, rng=0)
+    graph, _ = generators.stochastic_block_model(4, 2, 1, 0, rng=0, connected=False)
     assert graph.S.toarray().tolist() == [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
 
 
 def test_geometric_joins_points_within_the_radius():
-    graph, positions = generators.random_geometric(60, 0.2, 3)
+    graph, positions = generators.random_geometric(60, 0.2, rng=3)
     distance = np.linalg.norm(positions[:, None] - positions, axis=-1)
     np.testing.assert_array_equal(graph.S.toarray() != 0, (distance <= 0.2) & ~np.eye(60, dtype=bool))
     assert ((0 <= positions) & (positions < 1)).all()
@@ -104,7 +104,7 @@ def test_geometric_joins_points_within_the_radius():
 
 @pytest.mark.parametrize(("n", "degree"), [(1, 0), (5, 0), (5, 4), (50, 20), (1000, 7)])
 def test_random_directed_has_its_in_degrees(n, degree):
-    graph = generators.random_directed(n, degree, 0)
+    graph = generators.random_directed(n, degree, rng=0)
     assert (np.diff(graph.S.indptr) == degree).all()
     assert graph.n_self_loops == 0 and (graph.S.data == 1).all()
 
@@ -112,7 +112,7 @@ def test_random_directed_has_its_in_degrees(n, degree):
 def test_random_directed_is_uniform():
     n, degree, draws = 6, 2, 800
     rng = np.random.default_rng(0)
-    mean = sum(generators.random_directed(n, degree, rng).S.toarray() for _ in range(draws)) / draws
+    mean = sum(generators.random_directed(n, degree, rng=rng).S.toarray() for _ in range(draws)) / draws
     p = degree / (n - 1)
     assert np.abs(mean[~np.eye(n, dtype=bool)] - p).max() < 5 * np.sqrt(p * (1 - p) / draws)
 
@@ -163,7 +163,7 @@ def test_karate_without_networkx_says_what_to_install(monkeypatch):
         (ValueError, "degree is -1", lambda: generators.random_directed(4, -1)),
         (ValueError, "radius is nan", lambda: generators.random_geometric(4, float("nan"))),
         (ValueError, "rows is 0", lambda: generators.grid(0, 3)),
-        (TypeError, "rng is 'seed'", lambda: generators.erdos_renyi(3, 0.5, "seed")),
+        (TypeError, "rng is 'seed'", lambda: generators.erdos_renyi(3, 0.5, rng="seed")),
         (ValueError, "edges would be drawn", lambda: generators.erdos_renyi(10**6, 0.5)),
         (ValueError, "edges would be drawn", lambda: generators.random_geometric(10**6, 0.5)),
         (ValueError, "edges would be drawn", lambda: generators.complete(10**6)),

@@ -9,12 +9,12 @@ from evref.learn import schedules
 
 def test_values():
     assert [schedules.constant(e) for e in (0, 9)] == [1, 1]
-    assert [schedules.step_decay(3, 0.5)(e) for e in (0, 2, 3, 6)] == [1, 1, 0.5, 0.25]
+    assert [schedules.step_decay(3, factor=0.5)(e) for e in (0, 2, 3, 6)] == [1, 1, 0.5, 0.25]
     assert [schedules.exponential_decay(0.5)(e) for e in (0, 1, 4)] == [1, 0.5, 0.0625]
     assert schedules.cosine(10)(0) == 1
     assert schedules.cosine(10)(5) == pytest.approx(0.5)
     assert schedules.cosine(10, floor=0.25)(10) == schedules.cosine(10, floor=0.25)(99) == 0.25
-    assert [schedules.warmup(1, schedules.step_decay(1, 0.5))(e) for e in range(4)] == [0.5, 1, 0.5, 0.25]
+    assert [schedules.warmup(1, schedules.step_decay(1, factor=0.5))(e) for e in range(4)] == [0.5, 1, 0.5, 0.25]
     assert schedules.warmup(0)(0) == 1
 
 
@@ -28,7 +28,7 @@ def test_cosine_falls_and_stays_in_range(total, epoch):
     ("make", "error", "message"),
     [
         (lambda: schedules.step_decay(0), ValueError, "every is 0"),
-        (lambda: schedules.step_decay(2, -1.0), ValueError, "factor is -1"),
+        (lambda: schedules.step_decay(2, factor=-1.0), ValueError, "factor is -1"),
         (lambda: schedules.exponential_decay("x"), TypeError, "rate is 'x'"),
         (lambda: schedules.cosine(1.5), TypeError, "total is 1.5"),
         (lambda: schedules.cosine(3, floor=2.0), ValueError, "floor is 2"),

@@ -269,7 +269,7 @@ def test_a_nan_on_validation_is_never_the_best():
 
 # ---- schedules -----------------------------------------------------------------------------------------------------
 def test_schedule_sets_the_learning_rate_of_each_epoch():
-    result = train(schedule=schedules.step_decay(2, 0.5))
+    result = train(schedule=schedules.step_decay(2, factor=0.5))
     assert [row["learning_rate"] for row in result.history] == [0.02, 0.02, 0.01, 0.01, 0.005]
     assert same(train(schedule=lambda epoch: 0.5).last, train(optimizer=Adam(0.01)).last)
     assert same(train(schedule=lambda epoch: 0.0).last, small_network().init(rng=0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from .corpus import SHIPPED, Corpus, digest, load_corpus
 
 Array = np.ndarray
 
-HELD_OUT = ("excerpts", "tales")
+HeldOut = Literal["excerpts", "tales"]
 
 
 class Division(NamedTuple):
@@ -60,7 +60,9 @@ class Authorship(Experiment):
 
     models: tuple[str, ...] = (*MODELS, BASELINE)
     splits: int = field(default=10, metadata={"help": "divisions into training, validation and test excerpts"})
-    held_out: str = field(default="excerpts", metadata={"help": "what is kept from training", "choices": HELD_OUT})
+    held_out: HeldOut = field(
+        default="excerpts", metadata={"help": "what is kept from training", "choices": get_args(HeldOut)}
+    )
     corpus: str = field(default=SHIPPED, metadata={"help": "a file that `evref authorship prepare` made"})
     train_samples: int = field(default=608, metadata={"help": "training excerpts of the author, and of the others"})
     valid_samples: int = field(default=68, metadata={"help": "validation excerpts of each"})
@@ -76,7 +78,7 @@ class Authorship(Experiment):
     seed: int = field(default=0, metadata={"help": "of everything random"})
 
     def __post_init__(self) -> None:
-        checks.as_choice("held_out", self.held_out, HELD_OUT)
+        checks.as_choice("held_out", self.held_out, HeldOut)
         for name in ("splits", "train_samples", "valid_samples", "test_samples", "features", "epochs", "batch"):
             checks.as_count(name, getattr(self, name), minimum=1)
         if self.corpus != SHIPPED:

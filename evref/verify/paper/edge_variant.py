@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ...filters import EdgeVariant
+from ...filters.edge_variant import Zeroth
 from ...graph import Graph, generators
 from ..claims import Outcome, claim
 
 
-def _instance(order: int = 3, zeroth: str = "none", n_nodes: int = 12) -> tuple[EdgeVariant, dict, np.ndarray]:
+def _instance(order: int = 3, zeroth: Zeroth = "none", n_nodes: int = 12) -> tuple[EdgeVariant, dict, np.ndarray]:
     """An EV filter on a random directed graph with parameters and a signal of size one."""
     rng = np.random.default_rng(20)
     graph = generators.erdos_renyi(n_nodes, 0.3, rng=rng, directed=True)
