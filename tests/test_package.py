@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -89,3 +91,22 @@ def test_catalogues_are_keyed_by_the_names_of_their_classes():
         assert catalogue
         for name, cls in catalogue.items():
             assert cls.name == name and issubclass(cls, ev.Module)
+
+
+def test_links_of_the_package_description():
+    """The build turns the README's relative links into addresses: all of them, and only to files that exist."""
+    root = ROOT.parent
+    if not (root / "pyproject.toml").is_file():
+        pytest.skip("evref is installed without its sources")
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    source = project["project"]["urls"]["Source"]
+    text = (root / "README.md").read_text(encoding="utf-8")
+    links = len(re.findall(r"\]\((?!#)", text))
+    for rule in project["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
+        text = re.sub(rule["pattern"], rule["replacement"], text)
+    addresses = [source + "/blob/main/", source.replace("github.com", "raw.githubusercontent.com") + "/main/"]
+    found = re.findall(rf"\]\(({'|'.join(map(re.escape, addresses))})([^)#]+)", text)
+    assert len(found) == links > 10
+    for _, path in found:
+        assert (root / path).exists(), path
+    assert all(url.startswith(source) for url in project["project"]["urls"].values())
