@@ -69,7 +69,7 @@ def layout(graph: Graph, iterations: int = 150) -> np.ndarray:
         raise ValueError(f"positions is None and the graph has {N} nodes; expected positions above {MAX_LAYOUT} nodes")
     if N == 1:
         return np.zeros((1, 2))
-    d = shortest_path(abs(graph.S), directed=False, unweighted=True)  # (N, N)
+    d = shortest_path(abs(graph.dense_shift()), directed=False, unweighted=True)  # (N, N)
     finite = np.isfinite(d)
     d[~finite] = d[finite].max() + 1  # components side by side
 

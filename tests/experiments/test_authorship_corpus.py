@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 import zipfile
 from dataclasses import replace
 from importlib import resources
@@ -31,14 +30,6 @@ def test_shipped_corpus_is_found_and_small():
     data = resources.files("evref.experiments.authorship") / "data"
     assert len((data / "corpus.npz").read_bytes()) < 1.2e6
     assert len((data / "function_words.txt").read_text().split()) == 211
-
-
-def test_data_go_into_the_package():
-    project = Path(__file__).parents[2] / "pyproject.toml"
-    patterns = tomllib.loads(project.read_text())["tool"]["setuptools"]["package-data"]["evref.experiments.authorship"]
-    package = Path(corpora.__file__).parent
-    packed = {path for pattern in patterns for path in package.glob(pattern)}
-    assert packed == set((package / "data").iterdir())
 
 
 def test_shipped_corpus_is_what_the_protocol_needs():

@@ -109,8 +109,9 @@ def signed_factors(graph: Graph) -> tuple[Array, Array]:
     """
     from scipy.sparse.csgraph import shortest_path
 
-    sides = np.where(shortest_path(graph.S, unweighted=True, indices=0) % 2 == 0, 1.0, -1.0)
-    ES = sides[:, None] * graph.S.toarray()
+    S = graph.dense_shift()  # dense: csgraph of SciPy 1.13 takes no 64-bit indices
+    sides = np.where(shortest_path(S, unweighted=True, indices=0) % 2 == 0, 1.0, -1.0)
+    ES = sides[:, None] * S
     return np.eye(len(ES)) - ES, ES
 
 

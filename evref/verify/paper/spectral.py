@@ -151,7 +151,7 @@ def nullspace_dimensions() -> list[dict[str, Any]]:
     for name, graph in families().items():
         fourier = fourier_basis(graph)
         free, tied = (quiet_basis(graph, fourier=fourier, repeated=repeated) for repeated in ("free", "tied"))
-        distance = shortest_path(graph.S.astype(bool).astype(float), unweighted=True)
+        distance = shortest_path((graph.dense_shift() != 0).astype(float), unweighted=True)
         rows.append(
             {
                 "family": name,
