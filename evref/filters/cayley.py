@@ -251,7 +251,7 @@ class CayleyNet(Filter):
         return CayleyNet(self.graph, self.order, self.in_features, self.out_features, None, self.bias)
 
     def convergence_rate(self, params: Mapping[str, Any]) -> float:
-        """Spectral radius of the Jacobi matrix h (hD + iI)^-1 O: each iteration multiplies the error by about this."""
+        """Spectral radius of the Jacobi matrix h (hΔ + iI)^-1 O: each iteration multiplies the error by about this."""
         h = self._checked_parameters(params)["h"][0].real
         S = self.graph.dense_shift()
         d = np.diag(S)

@@ -33,12 +33,13 @@ class Chebyshev(Filter):
 
     .. math::
 
-        u_g^{(k)} = \sum_f \theta_{k,fg} \bar y_f, \qquad
-        \bar w^{(k)} = u^{(k)} + 2 S^\top \bar w^{(k+1)} - \bar w^{(k+2)} \quad (k \ge 1), \qquad
-        \frac{\partial L}{\partial x} = \bar w^{(0)} = u^{(0)} + S^\top \bar w^{(1)} - \bar w^{(2)},
+        \tilde w_g^{(k)} = \sum_f \theta_{k,fg} \bar y_f, \qquad
+        \bar w^{(k)} = \tilde w^{(k)} + 2 S^\top \bar w^{(k+1)} - \bar w^{(k+2)} \quad (k \ge 1), \qquad
+        \frac{\partial L}{\partial x} = \bar w^{(0)} = \tilde w^{(0)} + S^\top \bar w^{(1)} - \bar w^{(2)},
 
-    with :math:`\bar w^{(K+1)} = \bar w^{(K+2)} = 0`: Clenshaw's recursion for :math:`\sum_k T_k(S^\top) u^{(k)}`, and
-    :math:`\partial L / \partial \theta_{k,fg} = \sum_{\text{batch}} \langle \bar y_f, w_g^{(k)} \rangle`. Tangent:
+    with :math:`\bar w^{(K+1)} = \bar w^{(K+2)} = 0`: Clenshaw's recursion for
+    :math:`\sum_k T_k(S^\top) \tilde w^{(k)}`, and :math:`\partial L / \partial \theta_{k,fg} = \sum_{\text{batch}}
+    \langle \bar y_f, w_g^{(k)} \rangle`. Tangent:
     :math:`\dot y_f = \sum_{g,k} \dot\theta_{k,fg} w_g^{(k)} + \theta_{k,fg} \dot w_g^{(k)}`, where :math:`\dot w` obeys
     the recursion of w from :math:`\dot x`.
 

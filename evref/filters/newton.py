@@ -40,7 +40,7 @@ def newton_embedding(
 
     With zeroth="none", eq. (evConv, 9) to the letter, Phi^(1) is a factor of every term. What can be written with Phi's
     that are polynomials of S *of degree 0 or 1* are then the p of degree up to K - 1 (Phi^(1) = c_0 I, and the order
-    is one too high) and those of degree K with a real root r (Phi^(1) = c_0 (S - r I), then the Newton form of the
+    is one too high) and those of degree K with a real root s_* (Phi^(1) = c_0 (S - s_* I), then the Newton form of the
     quotient). With zeroth="identity" the same holds for p - 1. This function takes such Phi's only. Where polynomials
     of higher degree have the support of I + S too (null-space dimension d > 2: R8 of docs/readings.md), or where Phi
     need not commute with S, other matrices may reach a p that is refused here: R4 of docs/readings.md has examples.
@@ -114,15 +114,15 @@ def newton_embedding(
 def newton_nodes(graph: Graph, coefficients: Any) -> Array:
     """Nodes s_0, ..., s_(K-1) for every pair, shape (K, F, G), from the real parts of the coefficients.
 
-    Greedy: the next node is where the part of p that is not yet interpolated is largest, over a grid on [-r, r] with r
-    a bound on the spectral radius. There neither the product over the nodes so far nor the next divided difference is
-    zero, and the nodes spread like Leja points, on which the Newton form is stable.
+    Greedy: the next node is where the part of p that is not yet interpolated is largest, over a grid on [-bound, bound]
+    with a bound on the spectral radius. There neither the product over the nodes so far nor the next divided difference
+    is zero, and the nodes spread like Leja points, on which the Newton form is stable.
     """
     a = _as_bank(coefficients).real.astype(np.float64)
     K = len(a) - 1
-    r = spectral_bound(graph)
-    powers = (r ** np.arange(K + 1)).reshape(-1, 1, 1)
-    q = a * powers  # the quotient left to interpolate, in t = s / r, so that no power of r hides a coefficient
+    bound = spectral_bound(graph)
+    powers = (bound ** np.arange(K + 1)).reshape(-1, 1, 1)
+    q = a * powers  # the quotient left to interpolate, in t = s / bound, so that no power of it hides a coefficient
     grid = np.cos(np.linspace(0, np.pi, 8 * (K + 1) + 1))
     product = np.ones((grid.size, *a.shape[1:]))  # over the nodes so far, at each point of the grid
     nodes = np.empty((K, *a.shape[1:]))
@@ -131,7 +131,7 @@ def newton_nodes(graph: Graph, coefficients: Any) -> Array:
         nodes[k] = grid[np.argmax(np.abs(product * value), axis=0)]
         product *= grid.reshape(-1, 1, 1) - nodes[k]
         q = _divided(q, nodes[k])[1]
-    return r * nodes
+    return bound * nodes
 
 
 def divided_differences(coefficients: Array, nodes: Array) -> Array:

@@ -179,8 +179,8 @@ class NodeVariant(Filter):
         r"""One recursion of the same order, with a diagonal Phi^(0), if no polynomial is more than 2 degrees short.
 
         Write the polynomials of all nodes on common Newton nodes s_0, s_1, ...:
-        :math:`p_i(S) = \sum_{k<K-1} c^{(k)}_i \pi_k(S) + (\alpha_i + \beta_i S) \pi_{K-1}(S)`, with
-        :math:`\pi_k(S) = \prod_{j<k} (S - s_j I)`. Then
+        :math:`p_i(S) = \sum_{k \le K} c^{(k)}_i \pi_k(S)`, with
+        :math:`\pi_k(S) = \prod_{j<k} (S - s_j I)` and :math:`s_{K-1} = 0`. Then
 
         .. math::
 
@@ -188,12 +188,12 @@ class NodeVariant(Filter):
             \Phi^{(k)} &= \operatorname{diag}(c^{(k)}) (S - s_{k-1} I) \operatorname{diag}(c^{(k-1)})^{-1},
             \quad 1 \le k \le K - 2, \\
             \Phi^{(K-1)} &= (S - s_{K-2} I) \operatorname{diag}(c^{(K-2)})^{-1}, \\
-            \Phi^{(K)} &= \operatorname{diag}(\alpha - 1) + \operatorname{diag}(\beta) S .
+            \Phi^{(K)} &= \operatorname{diag}(c^{(K-1)} - 1) + \operatorname{diag}(c^{(K)}) S .
 
-        The last two steps give :math:`(I + \Phi^{(K)}) \Phi^{(K-1)} \cdots = (\alpha + \beta S) \pi_{K-1}(S)` without a
-        division by a coefficient of order K-1 or K. The s_j are free, and with all but a few values of theirs no
-        :math:`c^{(k)}_i` is zero unless p_i has a degree below k. So what is asked is a degree of at least K - 2 from
-        every p_i. If every degree is below K the recursion may stop at the largest of them, m, and m - 2 is enough.
+        The last two steps give :math:`(I + \Phi^{(K)}) \Phi^{(K-1)} \cdots = (c^{(K-1)} + c^{(K)} S) \pi_{K-1}(S)`
+        without a division by a coefficient of order K-1 or K. The other s_j are free, and with all but a few values of
+        theirs no :math:`c^{(k)}_i` is zero unless p_i has a degree below k. So what is asked is a degree of at least
+        K - 2 from every p_i. If every degree is below K the recursion may stop at the largest of them, m, and m - 2 is enough.
 
         Raises
         ------

@@ -64,15 +64,15 @@ def same_cost() -> Outcome:
 @claim(
     "no-self-loops",
     "after eq. (EVout, 7)",
-    "an EV recursion without self-loops has K M parameters and multiply-adds, fewer than a polynomial; the class is "
-    "smaller: a polynomial of a hollow S fits if no coefficient below its degree is zero, and 1 + s^2 need not",
+    "an EV recursion without self-loops has K M parameters and takes K M multiply-adds, fewer than a polynomial; it is "
+    "a smaller class: a polynomial of a hollow S fits if no coefficient below its degree is zero, and 1 + s^2 need not",
     "holds under a condition",
 )
 def without_self_loops() -> Outcome:
     """Printed: EV costs as much as a polynomial "since in general M ≈ N or we can consider an EV recursion without
     self-loops".
 
-    Where it fails, proved: on the directed ring of N >= 4 nodes I, S and S^2 have no entry in common. Let
+    Where it fails, proved: on the directed ring of N >= 3 nodes I, S and S^2 have no entry in common. Let
     H = Phi0 + Phi1 Phi0 + Phi2 Phi1 Phi0 = I + S^2 with a diagonal Phi0 and hollow Phi1, Phi2 on the ring. The three
     terms have the supports of I, S and S^2. So Phi1 Phi0 = 0, hence Phi2 Phi1 Phi0 = 0, and S^2 is missing.
     """

@@ -103,15 +103,15 @@ def nearest_general(S: Array, target: Array, starts: int, rng: np.random.Generat
 
 
 def signed_factors(graph: Graph) -> tuple[Array, Array]:
-    """Phi^(1) = I - E S and Phi^(2) = E S with E = +1 and -1 on the two sides of a bipartite graph.
+    """Phi^(1) = I - D S and Phi^(2) = D S with D = +1 and -1 on the two sides of a bipartite graph.
 
-    E S E = -S there, hence (I + E S)(I - E S) = I - E S E S = I + S^2.
+    D S D = -S there, hence (I + D S)(I - D S) = I - D S D S = I + S^2.
     """
     from scipy.sparse.csgraph import shortest_path
 
     sides = np.where(shortest_path(graph.S, unweighted=True, indices=0) % 2 == 0, 1.0, -1.0)
-    ES = sides[:, None] * graph.S.toarray()
-    return np.eye(len(ES)) - ES, ES
+    DS = sides[:, None] * graph.S.toarray()
+    return np.eye(len(DS)) - DS, DS
 
 
 def nearest_in_family(graph: Graph, starts: int, rng: np.random.Generator) -> tuple[int, float]:
