@@ -66,7 +66,8 @@ def spectral_proxies(graph: Graph, k: int = 2, count: int | None = None, details
     .. math:: \min_{x} (\|S^k x\| / \|x\|)^{1/k} \quad \text{over all } x \text{ that vanish there,}
 
     which is the k-th root of the smallest singular value of the columns of S^k that belong to the other nodes. The next
-    node is the one on which the minimiser, the last right singular vector, is largest. S is the graph's own shift; take ``graph.with_shift("laplacian")`` for the original's notion of frequency.
+    node is the one on which the minimiser, the last right singular vector, is largest. S is the graph's own shift; take
+    ``graph.with_shift("laplacian")`` for the original's notion of frequency.
 
     The textbook form asks for the smallest eigenvalue of that block of :math:`(S^\top)^k S^k`, the square of this
     singular value. With k = 8 on a shift of norm 1 most eigenvalues fall below rounding, and the set that is chosen

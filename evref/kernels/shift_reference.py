@@ -68,8 +68,8 @@ def shift_states(graph: Graph, x: Array, order: int, chebyshev: bool = False) ->
 
 
 def shift_states_adjoint(graph: Graph, grad_states: Array, chebyshev: bool = False) -> Array:
-    """Adjoint of `shift_states`. With tilde_w^(k) = grad_states[k], what the output alone wants of w^(k), the cotangents
-    of the states, `b` below, are
+    """Adjoint of `shift_states`. With tilde_w^(k) = grad_states[k], what the output alone wants of w^(k), the
+    cotangents of the states, `b` below, are
 
     grad_w^(k) = tilde_w^(k) + S^T grad_w^(k+1)                       (Horner),
     grad_w^(k) = tilde_w^(k) + 2 S^T grad_w^(k+1) - grad_w^(k+2)      (Clenshaw; S^T once, not twice, into grad_w^(0)),
