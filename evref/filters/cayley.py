@@ -46,7 +46,7 @@ class CayleyNet(Filter):
     of :math:`\eta (\eta\Delta + \mathrm{i}I)^{-1} O` is below 1 (`convergence_rate`): for every zoom on a Laplacian.
 
     Tangent (exact): :math:`(\eta S + \mathrm{i}I) \dot z_k = (\eta S - \mathrm{i}I) \dot z_{k-1} + \dot\eta S (z_{k-1}
-    - z_k)`, from :math:`\dot z_0 = \dot x`. Adjoint, for the inner product Re a^H b (the adjoint of a complex matrix is
+    - z_k)`, from :math:`\dot z_0 = \dot x`. Adjoint, for the inner product Re z^H b (the adjoint of a complex matrix is
     then its conjugate transpose), with :math:`\bar y` = `grad_y`, :math:`\bar z_k` the cotangent of :math:`z_k` and
     :math:`\bar b_k` that of the right-hand side :math:`(\eta S - \mathrm{i}I) z_{k-1}`, from k = K down to 1:
 

@@ -24,8 +24,8 @@ class Chebyshev(Filter):
         y_f = \sum_{g=1}^{G} \sum_{k=0}^{K} \theta_{k,fg}\, w_g^{(k)}, \qquad w_g^{(0)} = x_g, \quad
         w_g^{(1)} = S x_g, \quad w_g^{(k)} = 2 S w_g^{(k-1)} - w_g^{(k-2)},
 
-    so that :math:`H_{fg}(S) = \sum_k \theta_{k,fg} T_k(S)` with the Chebyshev polynomials,
-    :math:`T_k(\cos a) = \cos ka`. S is `graph.S`. ChebNet's is ``graph.with_shift("scaled_laplacian")``, whose spectrum
+    so that :math:`H_{fg}(S) = \sum_k \theta_{k,fg} T_k(S)` with the Chebyshev polynomials :math:`T_k`. S is `graph.S`.
+    ChebNet's is ``graph.with_shift("scaled_laplacian")``, whose spectrum
     lies in [-1, 1], where every |T_k| <= 1; on a wider spectrum the T_k grow fast.
 
     Adjoint. Let :math:`\bar y_f` = `grad_y` of feature f, and :math:`\bar w^{(k)}` that of :math:`w^{(k)}`. The

@@ -103,15 +103,15 @@ def nearest_general(S: Array, target: Array, starts: int, rng: np.random.Generat
 
 
 def signed_factors(graph: Graph) -> tuple[Array, Array]:
-    """Phi^(1) = I - D S and Phi^(2) = D S with D = +1 and -1 on the two sides of a bipartite graph.
+    """Phi^(1) = I - Z S and Phi^(2) = Z S with Z = +1 and -1 on the two sides of a bipartite graph.
 
-    D S D = -S there, hence (I + D S)(I - D S) = I - D S D S = I + S^2.
+    Z S Z = -S there, hence (I + Z S)(I - Z S) = I - Z S Z S = I + S^2.
     """
     from scipy.sparse.csgraph import shortest_path
 
     sides = np.where(shortest_path(graph.S, unweighted=True, indices=0) % 2 == 0, 1.0, -1.0)
-    DS = sides[:, None] * graph.S.toarray()
-    return np.eye(len(DS)) - DS, DS
+    ZS = sides[:, None] * graph.S.toarray()
+    return np.eye(len(ZS)) - ZS, ZS
 
 
 def nearest_in_family(graph: Graph, starts: int, rng: np.random.Generator) -> tuple[int, float]:
