@@ -95,7 +95,8 @@ def newton_embedding(
         if nodes is not None or K == 0:
             raise ValueError(f"zeroth is {zeroth!r}; expected 'diagonal' where nodes are given or the order is 0")
         a[0] -= zeroth == "identity"
-        slope, root, quotient = _first_factor(a)  # p = (slope S - root I) quotient
+        less = " minus 1" if zeroth == "identity" else ""
+        slope, root, quotient = _first_factor(a, less)  # p = (slope S - root I) quotient
         s = newton_nodes(graph, quotient)
         c = divided_differences(quotient, s)
         first = c[0] * slope, c[0] * root
@@ -186,8 +187,11 @@ def _factors(graph: Graph, ratio: Array, s: Array) -> Array:
     return phi
 
 
-def _first_factor(a: Array) -> tuple[Array, Array, Array]:
-    """slope, root and quotient with p = (slope s - root) quotient: (0, -1) below degree K, else a real root of p."""
+def _first_factor(a: Array, less: str) -> tuple[Array, Array, Array]:
+    """slope, root and quotient with p = (slope s - root) quotient: (0, -1) below degree K, else a real root of p.
+
+    `less` is what the caller took off the polynomial it was given, for the message.
+    """
     K, (F, G) = len(a) - 1, a.shape[1:]
     slope, root = np.zeros((F, G)), np.full((F, G), -1, a.dtype)
     quotient = a[:-1].copy()
@@ -198,9 +202,9 @@ def _first_factor(a: Array) -> tuple[Array, Array, Array]:
         size = np.polynomial.Polynomial(np.abs(p.coef))(abs(nearest.real))  # what p(root) is to be small against
         if abs(p(nearest.real)) > 1e-12 * size:
             raise NotRepresentable(
-                f"the polynomial ({f}, {g}) has degree {K} and no real root, the nearest being {nearest:.3g}: without "
-                "a Phi^(0), Phi^(1) is a factor of p, and the Newton form has Phi's of degree 0 or 1 in S (on some "
-                "graphs others would do, R4); expected a real root, degree < order, or zeroth='diagonal'"
+                f"the polynomial ({f}, {g}){less} has degree {K} and no real root, the nearest being {nearest:.3g}: "
+                "without a Phi^(0) to learn, Phi^(1) is a factor of it, and the Newton form has Phi's of degree 0 or 1 "
+                "in S (on some graphs others would do, R4); expected a real root, degree < order, or zeroth='diagonal'"
             )
         r, slope_there = nearest.real, p.deriv()(nearest.real)
         if np.iscomplexobj(a) and slope_there != 0:  # a simple root moves with the coefficients: r' = -p' / slope

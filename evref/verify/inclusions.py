@@ -83,7 +83,7 @@ def _tagcn(filt: Filter, params: Parameters) -> tuple[Filter, Parameters]:
 
 
 def _dcnn(filt: Any, params: Parameters) -> tuple[Filter, Parameters]:
-    """Output h G + g is the monomial weight[h, g] P^h of input g."""
+    """Output h G + g is the monomial weight[h, g] S^h of input g."""
     hops, G = params["weight"].shape
     phi = np.zeros((hops, filt.out_features, G), params["weight"].dtype)
     for h in range(hops):
