@@ -179,6 +179,7 @@ def _edge_variant_to_hybrid(filt: Any, params: Parameters) -> tuple[Filter, Para
     """All nodes privileged, no polynomial."""
     if filt.zeroth != "none":
         raise NotRepresentable(f'zeroth is {filt.zeroth!r}; the product of the "text" hybrid starts at k=1, as "none"')
+    filt, params = filt.to_edge_variant(params)  # with self-loops, whose diagonals may be zero
     large = HybridEdgeVariant(filt.graph, filt.order, filt.in_features, filt.out_features, bias=filt.bias)
     dtype = params["phi"].dtype
     zeros = {name: np.zeros(shape, dtype) for name, shape in large.parameter_shapes().items()}
@@ -186,6 +187,7 @@ def _edge_variant_to_hybrid(filt: Any, params: Parameters) -> tuple[Filter, Para
 
 
 def _to_parallel(filt: Any, params: Parameters) -> tuple[Filter, Parameters]:
+    filt, params = filt.to_edge_variant(params)  # with self-loops, whose diagonals may be zero
     large = ParallelEdgeVariant(filt.graph, filt.order, filt.in_features, filt.out_features, 1, filt.zeroth, filt.bias)
     return large, dict(params)
 
