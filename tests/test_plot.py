@@ -260,6 +260,7 @@ def test_last_cotangent_is_grad_x(zeroth, panels):
     filt = ev.EdgeVariant(DIRECTED, order=2, zeroth=zeroth)
     params, v = filt.init(rng=0), RNG.standard_normal(4)
     axes = plot.cotangents(filt, params, v, limit=10.0, colorbar=False)
+    assert axes[0].get_title() == rf"$\bar w^{{({filt.order})}} = \bar y$"  # the symbols of docs/edge_variant.md
     assert len(axes) == panels and len(axes[0].figure.axes) == panels
     _, tape = filt.forward(params, np.zeros(4))
     _, grad_x = filt.backward(params, tape, v)

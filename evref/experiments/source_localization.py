@@ -30,7 +30,7 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class SourceLocalization(Experiment):
-    r"""A delta at the highest-degree node of a community diffuses for t steps, :math:`x = S^t \delta`; which community?
+    r"""A delta at the highest-degree node of a community diffuses for t steps, :math:`x = S^t e_i`; which community?
 
     Defaults are the paper's protocol, where it prints one, and else the authors' scripts': see docs/experiments.md. The
     graph belongs to the cell's "graph", the samples to its "graph" and "draw"; all models meet the same.

@@ -66,7 +66,7 @@ class ARMA(Filter):
     Parameters
     ----------
     graph : Graph
-        Its S as it is. Bianchi's is :math:`I - L = D^{-1/2} A D^{-1/2}`, without self-loops:
+        Its S as it is. Bianchi's is :math:`D^{-1/2} A D^{-1/2}`, without self-loops:
         ``Graph(-graph.with_shift("scaled_laplacian", lambda_max=2).S)`` where no node is isolated.
     iterations : int
         T, at least 1: order and reach of the finite filter.

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 class Around:
     """The part of a filter that signals from a few nodes pass through; made by :meth:`EdgeVariant.around`.
 
-    Let x vanish outside the sources, and let R be what they reach in K steps. Then w^(k) vanishes outside R, and with
-    it y (up to the bias) and the gradient of every entry of Phi that does not lie within R. What is left is the filter
-    of the same kind on the graph induced by R:
+    Let x vanish outside the sources, and let `nodes` be what they reach in K steps. Then w^(k) vanishes elsewhere, and
+    with it y (up to the bias) and the gradient of every entry of Phi that does not lie within them. What is left is the
+    filter of the same kind on the graph induced by `nodes`:
 
-        y[..., R] and grads[..., entries]    are those of `filter`, with `take(params)` and `x[..., R]`
-        grad_x                               is that of `filter` at the sources; elsewhere in R the rest of the graph
-                                             would add to it, since what lies there may pass on to outside R
+        y[..., nodes], grads[..., entries]   are those of `filter`, with `take(params)` and `x[..., nodes]`
+        grad_x                               is that of `filter` at the sources; at the other `nodes` the rest of the
+                                             graph would add to it, since what lies there may pass on to outside
 
-    A bias is the one thing that nodes outside R still see: there y is the bias alone, and what grad_y holds there is
+    A bias is the one thing that the other nodes still see: there y is the bias alone, and what grad_y holds there is
     to be added to its gradient.
 
     Attributes
@@ -35,7 +35,7 @@ class Around:
     filter : EdgeVariant
         On the graph induced by `nodes`.
     nodes : ndarray of int64
-        R, rising.
+        Rising.
     sources : ndarray of int64
         The sources' places in `nodes`.
     entries : ndarray of int64

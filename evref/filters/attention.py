@@ -22,10 +22,10 @@ class GraphAttention(Filter):
     .. math::
 
         z_i = W x_i, \qquad e_{ij} = a_\text{source} \cdot z_j + a_\text{target} \cdot z_i, \qquad
-        \alpha_{ij} = \frac{\exp \ell(e_{ij})}{\sum_{k \in \mathcal{N}_i \cup i} \exp \ell(e_{ik})}, \qquad
+        \alpha_{ij} = \frac{\exp \sigma(e_{ij})}{\sum_{k \in \mathcal{N}_i \cup i} \exp \sigma(e_{ik})}, \qquad
         y_i = \sum_{j \in \mathcal{N}_i \cup i} \alpha_{ij} z_j,
 
-    with :math:`\ell` the leaky ReLU. Row i of I + S says whom node i hears: its in-neighbours and itself. The weights
+    with :math:`\sigma` the leaky ReLU. Row i of I + S says whom node i hears: its in-neighbours and itself. The weights
     of S play no part. Heads are concatenated: out_features is their total. Not linear in x; at one given x it is the
     edge-variant filter with :math:`\Phi_{fg} = W_{fg} \, \alpha(x)`.
 
@@ -34,7 +34,7 @@ class GraphAttention(Filter):
     .. math::
 
         \bar\alpha_{ij} = \bar y_i \cdot z_j, \qquad
-        \bar e_{ij} = \ell'(e_{ij}) \, \alpha_{ij} \Big(\bar\alpha_{ij} - \sum_k \alpha_{ik} \bar\alpha_{ik}\Big),
+        \bar e_{ij} = \sigma'(e_{ij}) \, \alpha_{ij} \Big(\bar\alpha_{ij} - \sum_k \alpha_{ik} \bar\alpha_{ik}\Big),
 
     .. math::
 
@@ -44,7 +44,7 @@ class GraphAttention(Filter):
         \bar W = \sum_i \bar z_i x_i^\top, \quad \bar x_i = W^\top \bar z_i ,
 
     and sums over the batch for the parameters. Tangent: :math:`\dot e_{ij}` by the product rule,
-    :math:`\dot\alpha_{ij} = \alpha_{ij} (\ell' \dot e_{ij} - \sum_k \alpha_{ik} \ell' \dot e_{ik})`,
+    :math:`\dot\alpha_{ij} = \alpha_{ij} (\sigma'_{ij} \dot e_{ij} - \sum_k \alpha_{ik} \sigma'_{ik} \dot e_{ik})`,
     :math:`\dot y_i = \sum_j \dot\alpha_{ij} z_j + \alpha_{ij} \dot z_j`. Line by line: ``docs/generated.md``.
 
     Shapes
@@ -135,7 +135,7 @@ class GraphAttention(Filter):
         return np.add.reduceat(entries[..., self.graph.transpose], self.graph.column_indptr[:-1], axis=-1)
 
     def _scores(self, params: Parameters, x: Array) -> tuple[Array, Array, Array]:
-        """z (batch, heads, F / heads, N), alpha and l'(e) (batch, heads, nnz)."""
+        """z (batch, heads, F / heads, N), alpha and sigma'(e) (batch, heads, nnz)."""
         z = np.einsum("hfg,bgn->bhfn", params["weight"], x)
         from_source = np.einsum("hf,bhfn->bhn", params["source"], z)
         from_target = np.einsum("hf,bhfn->bhn", params["target"], z)

@@ -46,7 +46,7 @@ class CayleyNet(Filter):
     of :math:`\eta (\eta\Delta + \mathrm{i}I)^{-1} O` is below 1 (`convergence_rate`): for every zoom on a Laplacian.
 
     Tangent (exact): :math:`(\eta S + \mathrm{i}I) \dot z_k = (\eta S - \mathrm{i}I) \dot z_{k-1} + \dot\eta S (z_{k-1}
-    - z_k)`, from :math:`\dot z_0 = \dot x`. Adjoint, for the inner product Re a^H b (the adjoint of a complex matrix is
+    - z_k)`, from :math:`\dot z_0 = \dot x`. Adjoint, for the inner product Re z^H b (the adjoint of a complex matrix is
     then its conjugate transpose), with :math:`\bar y` = `grad_y`, :math:`\bar z_k` the cotangent of :math:`z_k` and
     :math:`\bar b_k` that of the right-hand side :math:`(\eta S - \mathrm{i}I) z_{k-1}`, from k = K down to 1:
 
@@ -252,7 +252,7 @@ class CayleyNet(Filter):
         return CayleyNet(self.graph, self.order, self.in_features, self.out_features, iterations=None, bias=self.bias)
 
     def convergence_rate(self, params: Mapping[str, Any]) -> float:
-        """Spectral radius of the Jacobi matrix h (hD + iI)^-1 O: each iteration multiplies the error by about this."""
+        """Spectral radius of the Jacobi matrix h (hΔ + iI)^-1 O: each iteration multiplies the error by about this."""
         h = self._checked_parameters(params)["h"][0].real
         S = self.graph.dense_shift()
         d = np.diag(S)

@@ -61,7 +61,7 @@ class Exact(Numerator):
 
 
 class Jacobi(Numerator):
-    """J + 1 steps z <- (hD + iI)^-1 (b - hO z) from z = 0."""
+    """J + 1 steps z <- (hΔ + iI)^-1 (b - hO z) from z = 0; Δ is the diagonal of S and O the rest."""
 
     def __init__(self, S: sparse.csr_array, h: Any, iterations: int) -> None:
         super().__init__(S, h)
@@ -69,7 +69,7 @@ class Jacobi(Numerator):
         self.diagonal = S.diagonal()
         self.rest = sparse.csr_array(S - sparse.diags_array(self.diagonal))
         q = 1 + (h * self.diagonal) ** 2
-        self.inverse = h * self.diagonal / q, -1 / q  # of hd + i, as a pair
+        self.inverse = h * self.diagonal / q, -1 / q  # of hΔ + iI, as a pair
 
     def solve(self, b: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
         """The last iterate, and all of them."""
@@ -95,12 +95,12 @@ class Jacobi(Numerator):
         return dz
 
     def _slope(self, iterates: list[np.ndarray], t: int) -> np.ndarray:
-        """D z^(t) + O z^(t-1): derivative of (hD + i) z^(t) + hO z^(t-1) = b by h."""
+        """Δ z^(t) + O z^(t-1): derivative of (hΔ + iI) z^(t) + hO z^(t-1) = b by h."""
         own = self.diagonal * iterates[t]
         return own + shifted(self.rest, iterates[t - 1]) if t else own
 
     def _divided(self, z: np.ndarray, conjugate: bool = False) -> np.ndarray:
-        """(hD + iI)^-1 z, or its adjoint (hD - iI)^-1 z."""
+        """(hΔ + iI)^-1 z, or its adjoint (hΔ - iI)^-1 z."""
         a, b = self.inverse
         b = -b if conjugate else b
         return np.stack([a * z[0] - b * z[1], a * z[1] + b * z[0]])

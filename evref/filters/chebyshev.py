@@ -24,8 +24,8 @@ class Chebyshev(Filter):
         y_f = \sum_{g=1}^{G} \sum_{k=0}^{K} \theta_{k,fg}\, w_g^{(k)}, \qquad w_g^{(0)} = x_g, \quad
         w_g^{(1)} = S x_g, \quad w_g^{(k)} = 2 S w_g^{(k-1)} - w_g^{(k-2)},
 
-    so that :math:`H_{fg}(S) = \sum_k \theta_{k,fg} T_k(S)` with the Chebyshev polynomials,
-    :math:`T_k(\cos a) = \cos ka`. S is `graph.S`. ChebNet's is ``graph.with_shift("scaled_laplacian")``, whose spectrum
+    so that :math:`H_{fg}(S) = \sum_k \theta_{k,fg} T_k(S)` with the Chebyshev polynomials :math:`T_k`. S is `graph.S`.
+    ChebNet's is ``graph.with_shift("scaled_laplacian")``, whose spectrum
     lies in [-1, 1], where every |T_k| <= 1; on a wider spectrum the T_k grow fast.
 
     Adjoint. Let :math:`\bar y_f` = `grad_y` of feature f, and :math:`\bar w^{(k)}` that of :math:`w^{(k)}`. The
@@ -33,12 +33,13 @@ class Chebyshev(Filter):
 
     .. math::
 
-        u_g^{(k)} = \sum_f \theta_{k,fg} \bar y_f, \qquad
-        \bar w^{(k)} = u^{(k)} + 2 S^\top \bar w^{(k+1)} - \bar w^{(k+2)} \quad (k \ge 1), \qquad
-        \frac{\partial L}{\partial x} = \bar w^{(0)} = u^{(0)} + S^\top \bar w^{(1)} - \bar w^{(2)},
+        \tilde w_g^{(k)} = \sum_f \theta_{k,fg} \bar y_f, \qquad
+        \bar w^{(k)} = \tilde w^{(k)} + 2 S^\top \bar w^{(k+1)} - \bar w^{(k+2)} \quad (k \ge 1), \qquad
+        \frac{\partial L}{\partial x} = \bar w^{(0)} = \tilde w^{(0)} + S^\top \bar w^{(1)} - \bar w^{(2)},
 
-    with :math:`\bar w^{(K+1)} = \bar w^{(K+2)} = 0`: Clenshaw's recursion for :math:`\sum_k T_k(S^\top) u^{(k)}`, and
-    :math:`\partial L / \partial \theta_{k,fg} = \sum_{\text{batch}} \langle \bar y_f, w_g^{(k)} \rangle`. Tangent:
+    with :math:`\bar w^{(K+1)} = \bar w^{(K+2)} = 0`: Clenshaw's recursion for
+    :math:`\sum_k T_k(S^\top) \tilde w^{(k)}`, and :math:`\partial L / \partial \theta_{k,fg} = \sum_{\text{batch}}
+    \langle \bar y_f, w_g^{(k)} \rangle`. Tangent:
     :math:`\dot y_f = \sum_{g,k} \dot\theta_{k,fg} w_g^{(k)} + \theta_{k,fg} \dot w_g^{(k)}`, where :math:`\dot w` obeys
     the recursion of w from :math:`\dot x`.
 

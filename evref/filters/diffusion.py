@@ -20,17 +20,17 @@ from .polynomial import graph_frequencies
 class DCNN(Filter):
     r"""Diffusion-convolutional network (Atwood & Towsley 2016), the linear part of its layer:
 
-    .. math:: y_{kG+g} = \omega_{kg}\, w_g^{(k)}, \qquad w_g^{(k)} = P w_g^{(k-1)}, \qquad w_g^{(0)} = x_g,
+    .. math:: y_{kG+g} = \omega_{kg}\, w_g^{(k)}, \qquad w_g^{(k)} = S w_g^{(k-1)}, \qquad w_g^{(0)} = x_g,
         \qquad k = 0, \dots, K, \quad g = 0, \dots, G-1 .
 
     Every pair of a hop and an input feature is an output feature of its own, with a single weight; features are mixed
-    only by the dense layer that follows in the original. P is `graph.S`: a random walk,
-    ``graph.with_shift("random_walk")`` (rows sum to 1, the paper's :math:`D^{-1} A`), which :meth:`on` applies. The
+    only by the dense layer that follows in the original. S is `graph.S`: a random walk :math:`D^{-1} A`,
+    ``graph.with_shift("random_walk")`` (rows sum to 1), which :meth:`on` applies. The
     authors' published code divides by degree + 1 instead, so that no node divides by zero and rows do not sum to 1.
 
     Adjoint, with :math:`\bar y` = `grad_y`: :math:`\partial L / \partial \omega_{kg} = \sum_{\text{batch}} \langle
-    \bar y_{kG+g}, w_g^{(k)} \rangle`, and Horner in :math:`P^\top`, :math:`\bar w_g^{(k)} = \omega_{kg} \bar y_{kG+g} +
-    P^\top \bar w_g^{(k+1)}`, :math:`\partial L / \partial x_g = \bar w_g^{(0)}`. Tangent: :math:`\dot y_{kG+g} =
+    \bar y_{kG+g}, w_g^{(k)} \rangle`, and Horner in :math:`S^\top`, :math:`\bar w_g^{(k)} = \omega_{kg} \bar y_{kG+g} +
+    S^\top \bar w_g^{(k+1)}`, :math:`\partial L / \partial x_g = \bar w_g^{(0)}`. Tangent: :math:`\dot y_{kG+g} =
     \dot\omega_{kg} w_g^{(k)} + \omega_{kg} \dot w_g^{(k)}`.
 
     Edge-variant: the filter from g to (k, g) is the polynomial :math:`\omega_{kg} s^k`, all others are zero. A monomial
@@ -45,7 +45,7 @@ class DCNN(Filter):
     Parameters
     ----------
     graph : Graph
-        Its S is P.
+        Its S is the shift, as it is.
     order : int
         K, the largest number of hops.
     in_features : int

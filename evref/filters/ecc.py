@@ -20,47 +20,48 @@ class ECC(GeneratedEdgeVariant):
 
     .. math::
 
-        y_{f,i} = \sum_g \sum_{j \in \mathcal{N}_i \cup i} c_{ij} \, \varphi_{fg}(u_{ij}) \, x_{g,j}
+        y_{f,i} = \sum_g \sum_{j \in \mathcal{N}_i \cup i} \chi_{ij} \, \varphi_{fg}(u_{ij}) \, x_{g,j}
         \; [+ \Theta_{fg} x_{g,i}],
 
     where :math:`\varphi` is a network from the attributes :math:`u_{ij}` of an edge to an F x G matrix,
 
     .. math::
 
-        \zeta^{(0)} = u_{ij}, \qquad \zeta^{(l+1)} = \sigma(W_l \zeta^{(l)} + b_l) \quad (l < m), \qquad
-        \mathrm{vec}\, \varphi = W_m \zeta^{(m)} + b_m .
+        \zeta^{(0)} = u_{ij}, \qquad \varphi^{(l)} = W_l \zeta^{(l)} + \beta_l, \qquad
+        \zeta^{(l+1)} = \sigma(\varphi^{(l)}) \quad (l < m), \qquad \mathrm{vec}\, \varphi = \varphi^{(m)} .
 
-    The publication takes the mean, :math:`c_{ij} = 1 / |\mathcal{N}_i \cup i|`, counts i among its own neighbours,
+    The publication takes the mean, :math:`\chi_{ij} = 1 / |\mathcal{N}_i \cup i|`, counts i among its own neighbours,
     and has no :math:`\Theta`; here that is ``aggregation="mean"``. The entry (i, i) has a row of attributes like any
     other; with ``self_entries=False`` it takes part only where S has a self-loop, as in PyG's `NNConv`, whose
     `root_weight` is ``root=True``.
 
-    Adjoint: with :math:`\bar\varphi_{fg,ij} = c_{ij} \sum_{\text{batch}} \bar y_{f,i} x_{g,j}` and, for each edge,
-    :math:`\delta_m = \mathrm{vec}\, \bar\varphi`,
+    Adjoint: with :math:`\bar\varphi_{fg,ij} = \chi_{ij} \sum_{\text{batch}} \bar y_{f,i} x_{g,j}` and, for each edge,
+    :math:`\bar\varphi^{(m)} = \mathrm{vec}\, \bar\varphi`,
 
     .. math::
 
-        \frac{\partial L}{\partial W_l} = \sum_{ij} \delta_l \zeta^{(l)\top}, \qquad
-        \frac{\partial L}{\partial b_l} = \sum_{ij} \delta_l, \qquad
-        \delta_{l-1} = \sigma'(\zeta^{(l)}) \odot W_l^\top \delta_l ;
+        \frac{\partial L}{\partial W_l} = \sum_{ij} \bar\varphi^{(l)} \zeta^{(l)\top}, \qquad
+        \frac{\partial L}{\partial \beta_l} = \sum_{ij} \bar\varphi^{(l)}, \qquad
+        \bar\varphi^{(l-1)} = \sigma'(\varphi^{(l-1)}) \odot W_l^\top \bar\varphi^{(l)} ;
 
-    tangent :math:`\dot\zeta^{(l+1)} = \sigma' \odot (\dot W_l \zeta^{(l)} + \dot b_l + W_l \dot\zeta^{(l)})`. Line by
-    line: ``docs/generated.md``.
+    tangent :math:`\dot\varphi^{(l)} = \dot W_l \zeta^{(l)} + \dot\beta_l + W_l \dot\zeta^{(l)}`,
+    :math:`\dot\zeta^{(l+1)} = \sigma'(\varphi^{(l)}) \odot \dot\varphi^{(l)}`. Line by line: ``docs/generated.md``.
 
     Shapes
     ------
     x : (batch, in_features, nodes), y : (batch, out_features, nodes)
     params["w<l>"] : (width of layer l, width before it); the last is (out_features * in_features, .), row f G + g
-    params["b<l>"] : (width of layer l,)
+    params["b<l>"] : (width of layer l,), :math:`\beta_l`
     params["root"] : (out_features, in_features), only with root=True
     params["bias"] : (out_features,), only with bias=True
 
     Parameters
     ----------
     graph : Graph
-    attributes : array_like, shape (nnz, D), optional
-        u, one row per entry of I + S in CSR order (`evref.filters.generated.on_support` brings an edge list into it).
-        By default the weight S_ij and the degree coordinates, which move with the nodes: so the filter is equivariant.
+    attributes : array_like, shape (nnz, n), optional
+        u, n numbers for each entry of I + S in CSR order (`evref.filters.generated.on_support` brings an edge list into
+        it). By default the weight S_ij and the degree coordinates, which move with the nodes: then the filter is
+        equivariant.
     hidden : sequence of int
         Widths of the hidden layers; () makes the weights affine in the attributes.
     in_features, out_features : int

@@ -27,14 +27,14 @@ class GeneratedEdgeVariant(Filter):
     .. math::
 
         y_f = \sum_g \Phi_{fg} x_g, \qquad
-        [\Phi_{fg}]_{ij} = c_{ij} \, \varphi_{fg}(u_{ij}; \theta) + [i = j] \, \Theta_{fg},
+        [\Phi_{fg}]_{ij} = \chi_{ij} \, \varphi_{fg}(u_{ij}; \theta) + [i = j] \, \Theta_{fg},
 
     on the support of I + S. :math:`u_{ij}` is what is known of the entry, :math:`\varphi(\cdot; \theta)` the generator
-    of the family; :math:`c_{ij}` is fixed (aggregation: 1, or 1 over the number of terms of row i; 0 for an entry that
-    takes no part), and :math:`\Theta`, with ``root=True``, a learnable weight for the node itself.
+    of the family; :math:`\chi_{ij}` is fixed (aggregation: 1, or 1 over the number of terms of row i; 0 for an entry
+    that takes no part), and :math:`\Theta`, with ``root=True``, a learnable weight for the node itself.
 
     Adjoint: :math:`\bar\Phi_{fg,ij} = \sum_{\text{batch}} \bar y_{f,i} x_{g,j}` is the gradient of :math:`\Phi`, as in
-    every edge-variant step; :math:`\bar\varphi = c \bar\Phi` goes into the generator, and
+    every edge-variant step; :math:`\bar\varphi = \chi \bar\Phi` goes into the generator, and
     :math:`\partial L / \partial \Theta_{fg} = \sum_i \bar\Phi_{fg,ii}`. Tangent:
     :math:`\dot y_f = \sum_g \Phi_{fg} \dot x_g + \dot\Phi_{fg} x_g`.
     """
@@ -61,7 +61,7 @@ class GeneratedEdgeVariant(Filter):
         if self.aggregation == "mean":
             terms = np.add.reduceat(takes_part, graph.indptr[:-1])  # rows of I + S are never empty
             takes_part /= np.repeat(np.maximum(terms, 1), np.diff(graph.indptr))
-        self._scale = takes_part  # c, (nnz,)
+        self._scale = takes_part  # chi, (nnz,)
 
     @property
     def reach(self) -> int:

@@ -21,16 +21,16 @@ class MoNet(GeneratedEdgeVariant):
 
     .. math::
 
-        y_{f,i} = \sum_{r=1}^{R} \sum_g \theta_{rfg} \sum_{j \in \mathcal{N}_i \cup i} c_{ij} \, \psi_r(u_{ij})
+        y_{f,i} = \sum_{r=1}^{R} \sum_g \theta_{rfg} \sum_{j \in \mathcal{N}_i \cup i} \chi_{ij} \, \psi_r(u_{ij})
         \, x_{g,j} \; [+ \Theta_{fg} x_{g,i}], \qquad
         \psi_r(u) = \exp\left(-\tfrac12 (u - \mu_r)^\top \Sigma_r^{-1} (u - \mu_r)\right),
 
-    so that :math:`\Phi_{fg} = \sum_r \theta_{rfg} \Psi_r` with :math:`[\Psi_r]_{ij} = c_{ij} \psi_r(u_{ij})`. The
-    covariance is :math:`\Sigma_r = \Xi_r \Xi_r^\top` with :math:`\Xi_r` lower triangular: on its diagonal are the
-    widths (standard deviations), and with ``covariance="diagonal"``, the publication's choice in its experiments, it
-    has nothing else.
+    so that :math:`\varphi_{fg} = \sum_r \theta_{rfg} \psi_r` and :math:`[\Phi_{fg}]_{ij} = \chi_{ij}
+    \varphi_{fg}(u_{ij})`. The covariance is :math:`\Sigma_r = \Xi_r \Xi_r^\top` with :math:`\Xi_r` lower triangular:
+    on its diagonal are the widths (standard deviations), and with ``covariance="diagonal"``, the publication's choice
+    in its experiments, it has nothing else.
 
-    Adjoint, with :math:`\bar\varphi_{fg,ij} = c_{ij} \sum_{\text{batch}} \bar y_{f,i} x_{g,j}`,
+    Adjoint, with :math:`\bar\varphi_{fg,ij} = \chi_{ij} \sum_{\text{batch}} \bar y_{f,i} x_{g,j}`,
     :math:`\Xi_r \nu_r = u_{ij} - \mu_r` (so that :math:`\psi_r = \exp(-|\nu_r|^2/2)`),
     :math:`\gamma_r = \psi_r \sum_{fg} \theta_{rfg} \bar\varphi_{fg,ij}` and
     :math:`\Xi_r^\top q_r = \gamma_r \nu_r`:
@@ -48,8 +48,8 @@ class MoNet(GeneratedEdgeVariant):
     ------
     x : (batch, in_features, nodes), y : (batch, out_features, nodes)
     params["theta"] : (kernels, out_features, in_features)
-    params["mu"] : (kernels, D)
-    params["sigma"] : (kernels, D), the widths; with covariance="full" (kernels, D (D + 1) / 2), the lower triangle of
+    params["mu"] : (kernels, n), n coordinates of an entry
+    params["sigma"] : (kernels, n), the widths; with covariance="full" (kernels, n (n + 1) / 2), the lower triangle of
         Xi row by row; the sign of a width does not matter
     params["root"] : (out_features, in_features), only with root=True
     params["bias"] : (out_features,), only with bias=True
@@ -57,7 +57,7 @@ class MoNet(GeneratedEdgeVariant):
     Parameters
     ----------
     graph : Graph
-    pseudo : array_like, shape (nnz, D), optional
+    pseudo : array_like, shape (nnz, n), optional
         u, one row per entry of I + S in CSR order (`evref.filters.generated.on_support` brings an edge list into it).
         By default the publication's (1/sqrt(deg i), 1/sqrt(deg j)), which move with the nodes: then the filter is
         equivariant.

@@ -40,7 +40,7 @@ def newton_embedding(
 
     With zeroth="none", eq. (evConv, 9) to the letter, Phi^(1) is a factor of every term. What can be written with Phi's
     that are polynomials of S *of degree 0 or 1* are then the p of degree up to K - 1 (Phi^(1) = c_0 I, and the order
-    is one too high) and those of degree K with a real root r (Phi^(1) = c_0 (S - r I), then the Newton form of the
+    is one too high) and those of degree K with a real root s_* (Phi^(1) = c_0 (S - s_* I), then the Newton form of the
     quotient). With zeroth="identity" the same holds for p - 1. This function takes such Phi's only. Where polynomials
     of higher degree have the support of I + S too (null-space dimension d > 2: R8 of docs/readings.md), or where Phi
     need not commute with S, other matrices may reach a p that is refused here: R4 of docs/readings.md has examples.
@@ -95,7 +95,8 @@ def newton_embedding(
         if nodes is not None or K == 0:
             raise ValueError(f"zeroth is {zeroth!r}; expected 'diagonal' where nodes are given or the order is 0")
         a[0] -= zeroth == "identity"
-        slope, root, quotient = _first_factor(a)  # p = (slope S - root I) quotient
+        less = " minus 1" if zeroth == "identity" else ""
+        slope, root, quotient = _first_factor(a, less)  # p = (slope S - root I) quotient
         s = newton_nodes(graph, quotient)
         c = divided_differences(quotient, s)
         first = c[0] * slope, c[0] * root
@@ -114,15 +115,15 @@ def newton_embedding(
 def newton_nodes(graph: Graph, coefficients: Any) -> Array:
     """Nodes s_0, ..., s_(K-1) for every pair, shape (K, F, G), from the real parts of the coefficients.
 
-    Greedy: the next node is where the part of p that is not yet interpolated is largest, over a grid on [-r, r] with r
-    a bound on the spectral radius. There neither the product over the nodes so far nor the next divided difference is
-    zero, and the nodes spread like Leja points, on which the Newton form is stable.
+    Greedy: the next node is where the part of p that is not yet interpolated is largest, over a grid on [-bound, bound]
+    with a bound on the spectral radius. There neither the product over the nodes so far nor the next divided difference
+    is zero, and the nodes spread like Leja points, on which the Newton form is stable.
     """
     a = _as_bank(coefficients).real.astype(np.float64)
     K = len(a) - 1
-    r = spectral_bound(graph)
-    powers = (r ** np.arange(K + 1)).reshape(-1, 1, 1)
-    q = a * powers  # the quotient left to interpolate, in t = s / r, so that no power of r hides a coefficient
+    bound = spectral_bound(graph)
+    powers = (bound ** np.arange(K + 1)).reshape(-1, 1, 1)
+    q = a * powers  # the quotient left to interpolate, in t = s / bound, so that no power of it hides a coefficient
     grid = np.cos(np.linspace(0, np.pi, 8 * (K + 1) + 1))
     product = np.ones((grid.size, *a.shape[1:]))  # over the nodes so far, at each point of the grid
     nodes = np.empty((K, *a.shape[1:]))
@@ -131,7 +132,7 @@ def newton_nodes(graph: Graph, coefficients: Any) -> Array:
         nodes[k] = grid[np.argmax(np.abs(product * value), axis=0)]
         product *= grid.reshape(-1, 1, 1) - nodes[k]
         q = _divided(q, nodes[k])[1]
-    return r * nodes
+    return bound * nodes
 
 
 def divided_differences(coefficients: Array, nodes: Array) -> Array:
@@ -186,8 +187,11 @@ def _factors(graph: Graph, ratio: Array, s: Array) -> Array:
     return phi
 
 
-def _first_factor(a: Array) -> tuple[Array, Array, Array]:
-    """slope, root and quotient with p = (slope s - root) quotient: (0, -1) below degree K, else a real root of p."""
+def _first_factor(a: Array, less: str) -> tuple[Array, Array, Array]:
+    """slope, root and quotient with p = (slope s - root) quotient: (0, -1) below degree K, else a real root of p.
+
+    `less` is what the caller took off the polynomial it was given, for the message.
+    """
     K, (F, G) = len(a) - 1, a.shape[1:]
     slope, root = np.zeros((F, G)), np.full((F, G), -1, a.dtype)
     quotient = a[:-1].copy()
@@ -198,9 +202,9 @@ def _first_factor(a: Array) -> tuple[Array, Array, Array]:
         size = np.polynomial.Polynomial(np.abs(p.coef))(abs(nearest.real))  # what p(root) is to be small against
         if abs(p(nearest.real)) > 1e-12 * size:
             raise NotRepresentable(
-                f"the polynomial ({f}, {g}) has degree {K} and no real root, the nearest being {nearest:.3g}: without "
-                "a Phi^(0), Phi^(1) is a factor of p, and the Newton form has Phi's of degree 0 or 1 in S (on some "
-                "graphs others would do, R4); expected a real root, degree < order, or zeroth='diagonal'"
+                f"the polynomial ({f}, {g}){less} has degree {K} and no real root, the nearest being {nearest:.3g}: "
+                "without a Phi^(0) to learn, Phi^(1) is a factor of it, and the Newton form has Phi's of degree 0 or 1 "
+                "in S (on some graphs others would do, R4); expected a real root, degree < order, or zeroth='diagonal'"
             )
         r, slope_there = nearest.real, p.deriv()(nearest.real)
         if np.iscomplexobj(a) and slope_there != 0:  # a simple root moves with the coefficients: r' = -p' / slope

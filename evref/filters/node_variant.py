@@ -180,8 +180,8 @@ class NodeVariant(Filter):
         r"""One recursion of the same order, with a diagonal Phi^(0), if no polynomial is more than 2 degrees short.
 
         Write the polynomials of all nodes on common Newton nodes s_0, s_1, ...:
-        :math:`p_i(S) = \sum_{k<K-1} c^{(k)}_i \pi_k(S) + (\alpha_i + \beta_i S) \pi_{K-1}(S)`, with
-        :math:`\pi_k(S) = \prod_{j<k} (S - s_j I)`. Then
+        :math:`p_i(S) = \sum_{k \le K} c^{(k)}_i \pi_k(S)`, with
+        :math:`\pi_k(S) = \prod_{j<k} (S - s_j I)` and :math:`s_{K-1} = 0`. Then
 
         .. math::
 
@@ -189,12 +189,13 @@ class NodeVariant(Filter):
             \Phi^{(k)} &= \operatorname{diag}(c^{(k)}) (S - s_{k-1} I) \operatorname{diag}(c^{(k-1)})^{-1},
             \quad 1 \le k \le K - 2, \\
             \Phi^{(K-1)} &= (S - s_{K-2} I) \operatorname{diag}(c^{(K-2)})^{-1}, \\
-            \Phi^{(K)} &= \operatorname{diag}(\alpha - 1) + \operatorname{diag}(\beta) S .
+            \Phi^{(K)} &= \operatorname{diag}(c^{(K-1)} - 1) + \operatorname{diag}(c^{(K)}) S .
 
-        The last two steps give :math:`(I + \Phi^{(K)}) \Phi^{(K-1)} \cdots = (\alpha + \beta S) \pi_{K-1}(S)` without a
-        division by a coefficient of order K-1 or K. The s_j are free, and with all but a few values of theirs no
-        :math:`c^{(k)}_i` is zero unless p_i has a degree below k. So what is asked is a degree of at least K - 2 from
-        every p_i. If every degree is below K the recursion may stop at the largest of them, m, and m - 2 is enough.
+        The last two steps give :math:`(I + \Phi^{(K)}) \Phi^{(K-1)} \cdots = (c^{(K-1)} + c^{(K)} S) \pi_{K-1}(S)`
+        without a division by a coefficient of order K-1 or K. The other s_j are free, and with all but a few values of
+        theirs no :math:`c^{(k)}_i` is zero unless p_i has a degree below k. So what is asked is a degree of at least
+        K - 2 from every p_i. If every degree is below K the recursion may stop at the largest of them, m, and m - 2 is
+        enough.
 
         Raises
         ------
@@ -218,48 +219,48 @@ class NodeVariant(Filter):
         for f in range(F):
             for g in range(G):
                 coefficients = phi[:, f, g].astype(wide)  # (K + 1, groups)
-                L = self._recursion_order(coefficients, f, g)
-                d, s, last = _newton_form(coefficients[: L + 1], bound)
+                m = self._recursion_order(coefficients, f, g)
+                d, s, last = _newton_form(coefficients[: m + 1], bound)
                 d, last = d[:, self._copied], last[:, self._copied]  # one polynomial per node
-                ev_params["phi0"][f, g] = d[0] if L != 1 else 1
-                for k in range(1, L + 1):
-                    ev_params["phi"][k - 1, f, g] = self._step(k, L, d, s, last)
+                ev_params["phi0"][f, g] = d[0] if m != 1 else 1
+                for k in range(1, m + 1):
+                    ev_params["phi"][k - 1, f, g] = self._step(k, m, d, s, last)
         filt = EdgeVariant(graph, K, G, F, zeroth="diagonal", bias=self.bias)
         ev_params = {key: value.astype(phi.dtype, copy=False) for key, value in ev_params.items()}
         return filt, ev_params | ({"bias": params["bias"]} if self.bias else {})
 
-    def _step(self, k: int, L: int, d: np.ndarray, s: np.ndarray, last: np.ndarray) -> np.ndarray:
-        """Phi^(k) of a recursion of order L on the support of I + S."""
+    def _step(self, k: int, m: int, d: np.ndarray, s: np.ndarray, last: np.ndarray) -> np.ndarray:
+        """Phi^(k) of a recursion of order m on the support of I + S."""
         graph = self.graph
         rows = np.repeat(np.arange(graph.n_nodes), np.diff(graph.indptr))
         values = graph.shift_values().astype(d.dtype)
-        if k == L:
+        if k == m:
             values = last[1, rows] * values
             values[graph.diagonal] += last[0] - 1
             return values
         values[graph.diagonal] -= s[k - 1]
-        left = 1 if k == L - 1 else d[k, rows]
+        left = 1 if k == m - 1 else d[k, rows]
         return left * values / d[k - 1, graph.indices]
 
     def _recursion_order(self, coefficients: np.ndarray, f: int, g: int) -> int:
-        """L, the order at which the recursion can end, or NotRepresentable."""
+        """m, the order at which the recursion can end, or NotRepresentable."""
         nonzero = coefficients.real != 0
         degree = np.where(nonzero.any(axis=0), self.order - np.argmax(nonzero[::-1], axis=0), -1)  # (groups,)
         if degree.min() >= self.order - 2:
             return self.order
-        L = max(int(degree.max()), 0)
-        if degree.min() < L - 2:
+        m = max(int(degree.max()), 0)
+        if degree.min() < m - 2:
             low, high = (self._node_of(int(group)) for group in (np.argmin(degree), np.argmax(degree)))
             raise NotRepresentable(
                 f"filter ({f}, {g}): the polynomial of node {low} has degree {degree.min()} and that of "
-                f"node {high} degree {L}; one recursion is known for degrees that differ "
+                f"node {high} degree {m}; one recursion is known for degrees that differ "
                 "by at most 2 (a zero polynomial counts as -1); limit_embedding comes as close as one likes"
             )
-        if (coefficients[L + 1 :] != 0).any():  # real parts are zero, a complex step asks for the derivative
+        if (coefficients[m + 1 :] != 0).any():  # real parts are zero, a complex step asks for the derivative
             raise NotRepresentable(
-                f"filter ({f}, {g}): all degrees are at most {L}, and the map has no derivative in higher coefficients"
+                f"filter ({f}, {g}): all degrees are at most {m}, and the map has no derivative in higher coefficients"
             )
-        return L
+        return m
 
     def _node_of(self, group: int) -> int:
         """A node with the polynomial of `group`: the privileged one, or with a mapping the first."""
@@ -305,18 +306,18 @@ class NodeVariant(Filter):
 
 # ---- the pieces ------------------------------------------------------------------------------------------------------
 def _newton_form(coefficients: np.ndarray, bound: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Polynomials (L + 1, n) on L - 1 common Newton nodes: d (L - 1, n), s (L - 1,), and what is left, (2, n).
+    """Polynomials (m + 1, n) on m - 1 common Newton nodes: d (m - 1, n), s (m - 1,), and what is left, (2, n).
 
     Each node is the point of a grid on [-bound, bound] where the smallest of the d, relative to what it could be, is
     largest; 0, which keeps the coefficients as they are, unless another point is much better. Real parts decide.
     """
-    L, n = len(coefficients) - 1, coefficients.shape[1]
-    if L == 0:
+    m, n = len(coefficients) - 1, coefficients.shape[1]
+    if m == 0:
         return coefficients, np.empty(0), np.zeros((2, n), coefficients.dtype)
-    grid = bound * np.concatenate([[0.0], np.cos(np.linspace(0, np.pi, 8 * L + 33))])
+    grid = bound * np.concatenate([[0.0], np.cos(np.linspace(0, np.pi, 8 * m + 33))])
     q = coefficients.copy()
     d, s = [], []
-    for _ in range(L - 1):
+    for _ in range(m - 1):
         powers = grid[:, None] ** np.arange(len(q))
         size = (bound ** np.arange(len(q))) @ np.abs(q.real)
         worth = (np.abs(powers @ q.real) / size).min(axis=1)

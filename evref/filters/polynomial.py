@@ -34,8 +34,8 @@ class Polynomial(Filter):
     .. math::
 
         \frac{\partial L}{\partial \phi_{k,fg}} = \sum_{\text{batch}} \langle \bar y_f, w_g^{(k)} \rangle, \qquad
-        u_g^{(k)} = \sum_f \phi_{k,fg} \bar y_f, \qquad \bar w^{(K)} = u^{(K)}, \quad
-        \bar w^{(k)} = u^{(k)} + S^\top \bar w^{(k+1)}, \quad \frac{\partial L}{\partial x_g} = \bar w_g^{(0)},
+        \tilde w_g^{(k)} = \sum_f \phi_{k,fg} \bar y_f, \qquad \bar w^{(K)} = \tilde w^{(K)}, \quad
+        \bar w^{(k)} = \tilde w^{(k)} + S^\top \bar w^{(k+1)}, \quad \frac{\partial L}{\partial x_g} = \bar w_g^{(0)},
 
     Horner's scheme in :math:`S^\top`. Tangent: :math:`\dot y_f = \sum_{g,k} \dot\phi_{k,fg} w_g^{(k)} + \phi_{k,fg}
     \dot w_g^{(k)}` with :math:`\dot w^{(k)} = S \dot w^{(k-1)}`. Line by line: ``docs/polynomial.md``.
@@ -130,7 +130,7 @@ class Polynomial(Filter):
         return np.einsum("kfg,ki->fgi", params["phi"], powers)
 
     def n_operations(self, batch: int = 1) -> int:
-        """Per sample: K |S| multiply-adds for the states of each input feature, (K + 1) F G N to mix them."""
+        """Per sample: K nnz(S) multiply-adds for the states of each input feature, (K + 1) F G N to mix them."""
         F, G, N = self.out_features, self.in_features, self.graph.n_nodes
         return checks.as_count("batch", batch) * (self.order * G * self.graph.S.nnz + (self.order + 1) * F * G * N)
 
@@ -145,7 +145,7 @@ class Polynomial(Filter):
 class TAGCN(Polynomial):
     r"""Topology-adaptive GCN (Du, Zhang, Wu, Moura & Kar 2017): a polynomial of the normalised adjacency matrix,
 
-    .. math:: y_f = \sum_g \sum_{k=0}^{K} \phi_{k,fg} A^k x_g + b_f, \qquad A = D^{-1/2} W D^{-1/2},
+    .. math:: y_f = \sum_g \sum_{k=0}^{K} \phi_{k,fg} \hat A^k x_g + \beta_f, \qquad \hat A = D^{-1/2} A D^{-1/2},
 
     without self-loops added. This class is :class:`Polynomial` under its own name; adjoint, tangent, map into the
     edge-variant recursion and parameters are inherited. :meth:`on` takes the raw graph and normalises it; the
@@ -180,14 +180,14 @@ class GCN(Filter):
     r"""Graph convolution of Kipf & Welling (2017): one shift, no k = 0 term,
 
     .. math:: y_f = \sum_{g=1}^{G} \theta_{fg}\, \hat S x_g, \qquad
-        \hat S = \tilde D^{-1/2} (W + I) \tilde D^{-1/2},
+        \hat S = \tilde D^{-1/2} (A + I) \tilde D^{-1/2},
 
-    (theta is the transpose of their Theta, whose rows are inputs). :meth:`on` takes the raw graph, adds the self-loops
-    and normalises; the constructor, like that of every filter, uses `graph.S` as it is, so that a graph which already
-    carries the shift is not normalised twice.
+    with the degrees :math:`\tilde D` of A + I (theta is the transpose of the publication's, whose rows are inputs).
+    :meth:`on` takes the raw graph, adds the self-loops and normalises; the constructor, like that of every filter, uses
+    `graph.S` as it is, so that a graph which already carries the shift is not normalised twice.
 
-    Adjoint: :math:`\partial L / \partial \theta_{fg} = \sum_{\text{batch}} \langle v_f, \hat S x_g \rangle`,
-    :math:`\partial L / \partial x_g = \hat S^\top \sum_f \theta_{fg} v_f`. Tangent: :math:`\dot y_f = \sum_g
+    Adjoint: :math:`\partial L / \partial \theta_{fg} = \sum_{\text{batch}} \langle \bar y_f, \hat S x_g \rangle`,
+    :math:`\partial L / \partial x_g = \hat S^\top \sum_f \theta_{fg} \bar y_f`. Tangent: :math:`\dot y_f = \sum_g
     \dot\theta_{fg} \hat S x_g + \theta_{fg} \hat S \dot x_g`. Edge-variant:
     :math:`\Phi^{(1)}_{fg} = \theta_{fg} \hat S` with K = 1 and zeroth="none", eq. (evConv, 9) to the letter.
 

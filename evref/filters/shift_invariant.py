@@ -29,14 +29,14 @@ class ShiftInvariantEdgeVariant(Filter):
 
     where the d columns of :math:`B_{U,\mathcal{I}}` span the transfer functions whose filter has the support of I + S
     (:func:`evref.graph.shift_invariant_basis`). The paper prints :math:`\Lambda^{(k)}` inside the product and
-    :math:`U^H` for :math:`U^{-1}`; see R6 and R7 of ``docs/readings.md``. For a symmetric S
-    d is at least max(2, N - number of non-adjacent pairs); on most sparse graphs d = 2 and the :math:`\Phi` are
-    :math:`\mu_1 I + \mu_2 S` (R8).
+    :math:`U^H` for :math:`U^{-1}`; see R6 and R7 of ``docs/readings.md``. For a symmetric S with an edge
+    and distinct eigenvalues d is at least max(2, N - number of non-adjacent pairs); on most sparse graphs d = 2 and the
+    :math:`\Phi` are :math:`\mu_1 I + \mu_2 S` (R8).
 
-    Every basis vector is a matrix on the support, with values :math:`P_{\cdot i}`. Hence :math:`\phi = P \mu`, and
+    Every basis vector is a matrix on the support, with values a column of Q. Hence :math:`\phi = Q \mu`, and
     this *is* an :class:`EdgeVariant`: forward, adjoint and tangent are those of the recursion with
-    :math:`\phi = P\mu`, :math:`\partial L/\partial \mu = P^\top \partial L/\partial\phi` and
-    :math:`\dot\phi = P\dot\mu`.
+    :math:`\phi = Q\mu`, :math:`\partial L/\partial \mu = Q^\top \partial L/\partial\phi` and
+    :math:`\dot\phi = Q\dot\mu`.
 
     Shapes
     ------
@@ -97,7 +97,7 @@ class ShiftInvariantEdgeVariant(Filter):
         fourier = fourier_basis(graph, eigenvectors=eigenvectors)
         self.eigenvectors = None if eigenvectors is None else np.array(checks.as_array("eigenvectors", eigenvectors))
         self.basis = shift_invariant_basis(graph, fourier, repeated=self.repeated)
-        self._P = self.basis.support_values  # (nnz, d)
+        self._Q = self.basis.support_values  # (nnz, d)
         if self.repeated == "free" and fourier.repeated:
             self.__dict__["equivariant"] = False  # another numbering may bring other eigenvectors
 
@@ -114,15 +114,15 @@ class ShiftInvariantEdgeVariant(Filter):
         return (self.in_features * taps * self.basis.dimension) ** -0.5
 
     def _phi(self, mu: np.ndarray) -> np.ndarray:
-        """phi = P mu, (K, F, G, nnz)."""
-        return np.ascontiguousarray(mu) @ self._P.T.astype(mu.dtype)
+        """phi = Q mu, (K, F, G, nnz)."""
+        return np.ascontiguousarray(mu) @ self._Q.T.astype(mu.dtype)
 
     def _apply(self, params: Parameters, x: np.ndarray) -> tuple[np.ndarray, Any]:
         return self._recursion._apply({"phi": self._phi(params["mu"])}, x)
 
     def _apply_backward(self, params: Parameters, saved: Any, grad_y: np.ndarray) -> tuple[Parameters, np.ndarray]:
         grads, grad_x = self._recursion._apply_backward({"phi": self._phi(params["mu"])}, saved, grad_y)
-        return {"mu": grads["phi"] @ self._P.astype(grads["phi"].dtype)}, grad_x
+        return {"mu": grads["phi"] @ self._Q.astype(grads["phi"].dtype)}, grad_x
 
     def _apply_jvp(self, params: Parameters, x: np.ndarray, dparams: Parameters, dx: np.ndarray) -> np.ndarray:
         phi, dphi = ({"phi": self._phi(p["mu"])} for p in (params, dparams))
@@ -156,7 +156,7 @@ class ShiftInvariantEdgeVariant(Filter):
         return H
 
     def to_edge_variant(self, params: Mapping[str, Any]) -> tuple[EdgeVariant, Parameters]:
-        """phi = P mu, always."""
+        """phi = Q mu, always."""
         params = self._checked_parameters(params)
         embedded: Parameters = {"phi": self._phi(params["mu"])}
         if self.bias:
@@ -168,7 +168,7 @@ class ShiftInvariantEdgeVariant(Filter):
         return filt, embedded
 
     def n_operations(self, batch: int = 1) -> int:
-        """Those of the recursion; phi = P mu, once for all samples, is not counted."""
+        """Those of the recursion; phi = Q mu, once for all samples, is not counted."""
         return self._recursion.n_operations(batch)
 
     @classmethod

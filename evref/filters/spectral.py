@@ -34,18 +34,18 @@ class SpectralGCNN(Filter):
     of :attr:`evref.graph.fourier.Fourier.real_form`: with equal real values on conjugates,
     :math:`U \operatorname{diag}(h) U^{-1} = U_\mathbb{R} \operatorname{diag}(h) V_\mathbb{R}`.
 
-    Forward, with :math:`h_{fg} = B \mathbf{b}_{fg}`: :math:`z_g = V_\mathbb{R} x_g`,
-    :math:`\zeta_f = \sum_g h_{fg} \circ z_g`, :math:`y_f = U_\mathbb{R} \zeta_f` (`w` in code).
+    Forward, with :math:`h_{fg} = B \mathbf{b}_{fg}`: :math:`\hat x_g = V_\mathbb{R} x_g` (`z` in code),
+    :math:`\hat y_f = \sum_g h_{fg} \odot \hat x_g` (`w`), :math:`y_f = U_\mathbb{R} \hat y_f`.
     Adjoint, with :math:`\bar y` = `grad_y`:
 
     .. math::
 
-        \bar\zeta_f = U_\mathbb{R}^\top \bar y_f, \qquad
-        \frac{\partial L}{\partial \mathbf{b}_{fg}} = B^\top \sum_{\text{batch}} \bar\zeta_f \circ z_g, \qquad
-        \frac{\partial L}{\partial x_g} = V_\mathbb{R}^\top \sum_f h_{fg} \circ \bar\zeta_f ,
+        \bar{\hat y}_f = U_\mathbb{R}^\top \bar y_f, \qquad
+        \frac{\partial L}{\partial \mathbf{b}_{fg}} = B^\top \sum_{\text{batch}} \bar{\hat y}_f \odot \hat x_g, \qquad
+        \frac{\partial L}{\partial x_g} = V_\mathbb{R}^\top \sum_f h_{fg} \odot \bar{\hat y}_f ,
 
-    and tangent :math:`\dot y_f = U_\mathbb{R} \sum_g (B \dot{\mathbf{b}}_{fg}) \circ z_g + h_{fg} \circ V_\mathbb{R}
-    \dot x_g`.
+    and tangent :math:`\dot y_f = U_\mathbb{R} \sum_g (B \dot{\mathbf{b}}_{fg}) \odot \hat x_g + h_{fg} \odot
+    V_\mathbb{R} \dot x_g`.
 
     Map into the edge-variant recursion: the polynomial that takes the values h at the r distinct eigenvalues, order
     r - 1 (:mod:`evref.filters.interpolation`). It is exact and not local.

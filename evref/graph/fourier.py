@@ -185,8 +185,8 @@ class Fourier:
     def real_form(self) -> tuple[np.ndarray, np.ndarray]:
         """Real U_R (N, k) and V_R (k, N) with U diag(h) U⁻¹ = U_R D(h) V_R.
 
-        A pair u = p + iq, ū with values h = α + iβ, h̄ is held as the columns p, q; D(h) has the block
-        [[α, β], [−β, α]] there and h itself where u is real.
+        A pair u = u′ + iu″ and its conjugate, with values h = h′ + ih″ and conj(h), is held as the columns u′, u″;
+        D(h) has the block [[h′, h″], [−h″, h′]] there and h itself where u is real.
         """
         U, V = self.U.real.copy(), self.U_inverse.real.copy()
         first, second = self.pairs
@@ -202,7 +202,7 @@ class Fourier:
         return first, self.partner[first]
 
     def to_real(self, h: np.ndarray) -> np.ndarray:
-        """Values (k, ...) that are conjugate on pairs as real coordinates: h where u is real, α and β on a pair."""
+        """Values (k, ...) that are conjugate on pairs as real coordinates: h where u is real, h′ and h″ on a pair."""
         first, second = self.pairs
         real = np.array(h.real, dtype=np.float64)
         real[second] = h[first].imag

@@ -1,9 +1,10 @@
 """Which filters keep both the eigenvectors of S and the support of I + S: the null space behind eq. (lamLin, 14).
 
-Φ = U diag(λ) V with V = U⁻¹ has vec(Φ) = (Vᵀ ∗ U) λ, ∗ the column-wise Khatri-Rao product. Φ has the support of I + S
-if λ lies in the null space of the rows of Vᵀ ∗ U that belong to the zero entries of I + S. This file finds a basis of
-that null space and shows how clear-cut its dimension is. For a symmetric S and real eigenvectors that dimension is at
-least max(2, N - number of non-adjacent pairs), and on most sparse graphs it is 2: docs/spectral.md says what is proved.
+Φ = U diag(λ) U⁻¹ has vec(Φ) = (U⁻ᵀ ∗ U) λ, ∗ the column-wise Khatri-Rao product. Φ has the support of I + S if λ lies
+in the null space of the rows of U⁻ᵀ ∗ U that belong to the zero entries of I + S. This file finds a basis of that null
+space and shows how clear-cut its dimension is. For a symmetric S with an edge and a real orthonormal U that dimension
+is at least max(2, N - number of non-adjacent pairs), and on most sparse graphs it is 2: docs/spectral.md says what is
+proved.
 """
 
 from __future__ import annotations
@@ -73,14 +74,14 @@ class ShiftInvariantBasis:
 
     @cached_property
     def support_values(self) -> np.ndarray:
-        """P (nnz, d): the filters of the columns of B on the support of I + S, so that Φ = P μ."""
+        """Q (nnz, d): the filters of the columns of B on the support of I + S, so that φ = Q μ."""
         rows = np.repeat(np.arange(self.graph.n_nodes), np.diff(self.graph.indptr))
-        P = np.empty((rows.size, self.dimension))
+        Q = np.empty((rows.size, self.dimension))
         step = max(1, BLOCK // self.graph.n_nodes)
         for start in range(0, rows.size, step):
             part = slice(start, start + step)
-            P[part] = _rows(self.fourier, rows[part], self.graph.indices[part]) @ self.coordinates
-        return P
+            Q[part] = _rows(self.fourier, rows[part], self.graph.indices[part]) @ self.coordinates
+        return Q
 
     def report(self) -> str:
         """The decision in one line: dimension, the singular values next to it, the threshold and the gap."""
@@ -101,7 +102,7 @@ def shift_invariant_basis(
     rtol: float | None = None,
     method: Method = "auto",
 ) -> ShiftInvariantBasis:
-    """Basis B of the null space of C_I (Vᵀ ∗ U), eq. (lamLin, 14) as mended.
+    """Basis B of the null space of C_I (U⁻ᵀ ∗ U), eq. (lamLin, 14) as mended.
 
     Parameters
     ----------
@@ -163,7 +164,7 @@ def shift_invariant_basis(
 
 
 def khatri_rao(fourier: Fourier) -> np.ndarray:
-    """Vᵀ ∗ U, shape (N², N): vec(U diag(λ) V) = (Vᵀ ∗ U) λ, vec column by column.
+    """U⁻ᵀ ∗ U, shape (N², N): vec(U diag(λ) U⁻¹) = (U⁻ᵀ ∗ U) λ, vec column by column.
 
     >>> from evref.graph import generators
     >>> fourier = fourier_basis(generators.path(3, directed=False))
@@ -178,7 +179,7 @@ def khatri_rao(fourier: Fourier) -> np.ndarray:
 
 # ---- the constraint matrix in real coordinates -----------------------------------------------------------------------
 def _combined(fourier: Fourier, columns: np.ndarray) -> np.ndarray:
-    """Columns for h on the eigenvalues (..., N) turned into columns for the real coordinates α, β of each pair."""
+    """Columns for h on the eigenvalues (..., N) turned into columns for the real coordinates h′, h″ of each pair."""
     first, second = fourier.pairs
     if first.size == 0:
         return columns
@@ -201,7 +202,7 @@ def _rows(fourier: Fourier, i: np.ndarray, j: np.ndarray) -> np.ndarray:
 
 
 def _gram(fourier: Fourier) -> np.ndarray:
-    """Gram matrix of all N² rows at once: (UᴴU) ∘ (V̄ Vᵀ), in real coordinates; the identity for an orthonormal U."""
+    """Gram matrix of all N² rows at once: (UᴴU) ⊙ conj(U⁻¹ U⁻ᴴ), in real coordinates; I for orthonormal U."""
     U, V = fourier.U, fourier.U_inverse
     G = (U.conj().T @ U) * (V.conj() @ V.T)
     return np.asarray(_combined(fourier, _combined(fourier, G).conj().T).conj().T.real)
@@ -213,7 +214,7 @@ def _ties(fourier: Fourier, repeated: str) -> np.ndarray:
         return np.eye(N)
     groups, (first, second) = fourier.groups, fourier.pairs
     ties = (groups[:, None] == np.arange(groups.max() + 1)).astype(np.float64)
-    ties[second[groups[first] == groups[second]]] = 0  # a real eigenvalue has a real value: no β
+    ties[second[groups[first] == groups[second]]] = 0  # a real eigenvalue has a real value: no h″
     return ties
 
 
@@ -306,7 +307,7 @@ def _canonical(fourier: Fourier, null: np.ndarray) -> np.ndarray:
     vectors.
     """
     N, d = null.shape
-    weight = np.where(fourier.partner == np.arange(N), 1.0, np.sqrt(2))[:, None]  # α² + β² counts for both of a pair
+    weight = np.where(fourier.partner == np.arange(N), 1.0, np.sqrt(2))[:, None]  # h′² + h″² counts for both of a pair
 
     def times_shift(q: np.ndarray) -> np.ndarray:
         h = fourier.eigenvalues * fourier.from_real(q / weight[:, 0])

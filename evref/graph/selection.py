@@ -63,16 +63,16 @@ def spectral_proxies(
 ) -> np.ndarray | Proxies:
     r"""Nodes by spectral proxies of order k (Anis, Gadde and Ortega, 2016), through singular values.
 
-    A signal that vanishes on the nodes chosen so far, R being the others, has a k-th proxy frequency of at least
+    A signal that vanishes on the nodes chosen so far has a k-th proxy frequency of at least
 
-    .. math:: \Omega_k = \min_{\operatorname{supp} \phi \subset R} (\|S^k \phi\| / \|\phi\|)^{1/k}
-              = \sigma_{\min}\big((S^k)_{:, R}\big)^{1/k}.
+    .. math:: \min_{x} (\|S^k x\| / \|x\|)^{1/k} \quad \text{over all } x \text{ that vanish there,}
 
-    The next node is the one on which the minimiser, the last right singular vector, is largest. S is the graph's own
-    shift; take ``graph.with_shift("laplacian")`` for the original's notion of frequency.
+    which is the k-th root of the smallest singular value of the columns of S^k that belong to the other nodes. The next
+    node is the one on which the minimiser, the last right singular vector, is largest. S is the graph's own shift; take
+    ``graph.with_shift("laplacian")`` for the original's notion of frequency.
 
-    The textbook form asks for the smallest eigenvalue of the R block of :math:`(S^\top)^k S^k`, whose eigenvalues are
-    :math:`\sigma^2`. With k = 8 on a shift of norm 1 most of them fall below rounding, and the set that is chosen
+    The textbook form asks for the smallest eigenvalue of that block of :math:`(S^\top)^k S^k`, the square of this
+    singular value. With k = 8 on a shift of norm 1 most eigenvalues fall below rounding, and the set that is chosen
     depends on how the nodes are numbered. Three things keep it well posed here. It takes singular values instead of
     their squares. Those within 1e-8 (of the norm of S^k) of the smallest count as equal to it and share one subspace;
     the score of a node is the squared length of its projection onto that, which no choice of basis changes. And k is

@@ -68,15 +68,16 @@ def shift_states(graph: Graph, x: Array, order: int, chebyshev: bool = False) ->
 
 
 def shift_states_adjoint(graph: Graph, grad_states: Array, chebyshev: bool = False) -> Array:
-    """Adjoint of `shift_states`. With u^(k) what comes in (`grad_states`), the cotangents of the states, `b` below, are
+    """Adjoint of `shift_states`. With tilde_w^(k) = grad_states[k], what the output alone wants of w^(k), the
+    cotangents of the states, `b` below, are
 
-    grad_w^(k) = u^(k) + S^T grad_w^(k+1)                       (Horner),
-    grad_w^(k) = u^(k) + 2 S^T grad_w^(k+1) - grad_w^(k+2)      (Clenshaw; S^T once, not twice, into grad_w^(0)),
+    grad_w^(k) = tilde_w^(k) + S^T grad_w^(k+1)                       (Horner),
+    grad_w^(k) = tilde_w^(k) + 2 S^T grad_w^(k+1) - grad_w^(k+2)      (Clenshaw; S^T once, not twice, into grad_w^(0)),
 
-    downwards from grad_w^(K) = u^(K); grad_w^(0) is grad_x.
+    downwards from grad_w^(K) = tilde_w^(K); grad_w^(0) is grad_x.
     """
     back = graph.S.astype(grad_states.dtype, copy=False).T
-    b, above = grad_states[-1], None  # b^(k+1), b^(k+2)
+    b, above = grad_states[-1], None  # grad_w^(k+1), grad_w^(k+2)
     for k in range(len(grad_states) - 2, -1, -1):
         below = np.empty_like(b)
         for g in range(len(b)):
@@ -102,7 +103,7 @@ def mix(weights: Array, states: Array, groups: Groups | None = None) -> Array:
 
 
 def mix_adjoint(weights: Array, states: Array, grad_y: Array, groups: Groups | None = None) -> tuple[Array, Array]:
-    """Gradients of the weights, sum over nodes and batch of v_f w_g^(k), and of the states, sum_f weights v_f."""
+    """Gradients of the weights, sum over nodes and batch of grad_y_f w_g^(k), and of states, sum_f weights grad_y_f."""
     taps, F, G = weights.shape[:3]
     _, _, N, B = states.shape
     v = np.ascontiguousarray(grad_y.transpose(1, 2, 0))

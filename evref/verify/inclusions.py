@@ -84,7 +84,7 @@ def _tagcn(filt: Filter, params: Parameters) -> tuple[Filter, Parameters]:
 
 
 def _dcnn(filt: Any, params: Parameters) -> tuple[Filter, Parameters]:
-    """Output h G + g is the monomial weight[h, g] P^h of input g."""
+    """Output h G + g is the monomial weight[h, g] S^h of input g."""
     hops, G = params["weight"].shape
     phi = np.zeros((hops, filt.out_features, G), params["weight"].dtype)
     for h in range(hops):
@@ -181,6 +181,7 @@ def _edge_variant_to_hybrid(filt: Any, params: Parameters) -> tuple[Filter, Para
     """All nodes privileged, no polynomial."""
     if filt.zeroth != "none":
         raise NotRepresentable(f'zeroth is {filt.zeroth!r}; the product of the "text" hybrid starts at k=1, as "none"')
+    filt, params = filt.to_edge_variant(params)  # with self-loops, whose diagonals may be zero
     large = HybridEdgeVariant(filt.graph, filt.order, filt.in_features, filt.out_features, bias=filt.bias)
     dtype = params["phi"].dtype
     zeros = {name: np.zeros(shape, dtype) for name, shape in large.parameter_shapes().items()}
@@ -188,9 +189,9 @@ def _edge_variant_to_hybrid(filt: Any, params: Parameters) -> tuple[Filter, Para
 
 
 def _to_parallel(filt: Any, params: Parameters) -> tuple[Filter, Parameters]:
-    large = ParallelEdgeVariant(
-        filt.graph, filt.order, filt.in_features, filt.out_features, 1, zeroth=filt.zeroth, bias=filt.bias
-    )
+    filt, params = filt.to_edge_variant(params)  # with self-loops, whose diagonals may be zero
+    sizes = filt.order, filt.in_features, filt.out_features
+    large = ParallelEdgeVariant(filt.graph, *sizes, terms=1, zeroth=filt.zeroth, bias=filt.bias)
     return large, dict(params)
 
 

@@ -151,8 +151,11 @@ def test_without_zeroth_term_every_odd_degree(seed, order):
 
 
 def test_without_zeroth_term_no_real_root():
-    for coefficients, zeroth in (([1, 0, 1], "none"), ([2, 0, 1], "identity"), ([1, 0, 0, 0, 1], "none")):
-        with pytest.raises(ev.NotRepresentable, match=r"no real root.*factor of p"):
+    cases = ([1, 0, 1], "none"), ([2, 0, 1], "identity"), ([1, 0, 0, 0, 1], "none"), ([0.5, 0, -1], "identity")
+    for coefficients, zeroth in cases:  # the last has real roots, but minus 1 it has none
+        polynomial = r"\(0, 0\) minus 1 has" if zeroth == "identity" else r"\(0, 0\) has"
+        restriction = "Phi's of degree 0 or 1 in S .on some graphs others would do"
+        with pytest.raises(ev.NotRepresentable, match=f"{polynomial} .* no real root.*factor of it.*{restriction}"):
             newton_embedding(DIRECTED, bank(*coefficients), zeroth=zeroth)
 
 

@@ -398,6 +398,19 @@ def test_large_blocks_are_halved_before_they_are_searched(monkeypatch):
         assert (report.worst.block, report.worst.index) == ("W", index)
 
 
+def test_a_tape_that_is_x_itself_is_seen_by_the_tape_test_alone():
+    """Complex step and the other three change no array between the passes: they are blind to memory."""
+
+    class Aliasing(Neuron):
+        def forward(self, params, x):
+            y, (_, t) = super().forward(params, x)
+            return y, (x, t)
+
+    *others, memory = check_all(Aliasing(), *CASES["neuron"][1:])
+    assert len(others) == 4 and all(others)
+    assert [row.block for row in memory.rows if not row.ok] == ["x overwritten"]
+
+
 def test_backward_that_consumes_its_tape_or_reuses_its_buffers():
     class Frugal(Neuron):
         def forward(self, params, x):

@@ -39,6 +39,21 @@ def test_same_map_and_same_gradient(inclusion, seed, n_nodes, directed):
     assert inclusions.gradient_error(inclusion, small) < 1e-6
 
 
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("inclusion", LATTICE, ids=IDS)
+def test_always_means_every_configuration(inclusion, directed):
+    """An arrow without a condition takes every example of its class; the others take it or say why not."""
+    graph = random_graph(2, 6, directed)
+    for filt in ev.catalogue[inclusion.small].examples(graph, 0):
+        case = inclusions.lively(filt, np.random.default_rng(0))
+        try:
+            large = inclusion.embed(*case)
+        except ev.NotRepresentable:
+            assert not inclusion.condition.startswith("always"), filt
+        else:
+            assert inclusions.matrix_error(case, large) < 1e-8, filt
+
+
 @pytest.mark.parametrize("inclusion", LATTICE, ids=IDS)
 def test_the_condition_names_a_learned_zeroth_term(inclusion):
     """The recursion of the README starts at k = 1; where the map needs a Phi^(0), its condition says so."""

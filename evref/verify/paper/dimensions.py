@@ -59,8 +59,8 @@ def _bound_holds(graph: Graph, dimension: int) -> bool:
 @claim(
     "R8",
     "rank(B_{U,I}) << N, after eq. (lamLin, 14)",
-    "the rank d is at least max(2, N - non-adjacent pairs) for symmetric S, and that is its value for generic S with a "
-    "free diagonal on small supports: 2 on most sparse graphs, up to N on dense ones",
+    "the rank d is at least max(2, N - non-adjacent pairs) for symmetric S with distinct eigenvalues, and that is its "
+    "value for generic S with a free diagonal on small supports: 2 on most sparse graphs, up to N on dense ones",
     "holds under a condition",
 )
 def dimensions() -> Outcome:

@@ -103,16 +103,16 @@ def nearest_general(S: Array, target: Array, starts: int, rng: np.random.Generat
 
 
 def signed_factors(graph: Graph) -> tuple[Array, Array]:
-    """Phi^(1) = I - E S and Phi^(2) = E S with E = +1 and -1 on the two sides of a bipartite graph.
+    """Phi^(1) = I - Z S and Phi^(2) = Z S with Z = +1 and -1 on the two sides of a bipartite graph.
 
-    E S E = -S there, hence (I + E S)(I - E S) = I - E S E S = I + S^2.
+    Z S Z = -S there, hence (I + Z S)(I - Z S) = I - Z S Z S = I + S^2.
     """
     from scipy.sparse.csgraph import shortest_path
 
     S = graph.dense_shift()  # dense: csgraph of SciPy 1.13 takes no 64-bit indices
     sides = np.where(shortest_path(S, unweighted=True, indices=0) % 2 == 0, 1.0, -1.0)
-    ES = sides[:, None] * S
-    return np.eye(len(ES)) - ES, ES
+    ZS = sides[:, None] * S
+    return np.eye(len(ZS)) - ZS, ZS
 
 
 def nearest_in_family(graph: Graph, starts: int, rng: np.random.Generator) -> tuple[int, float]:

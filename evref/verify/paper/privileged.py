@@ -195,9 +195,10 @@ def counts_of_node_variant() -> Outcome:
     ranking = selection.by_degree(block)
     exact, bounded = True, True
     for K, F, G, B in [(4, 5, 1, 5), (4, 5, 5, 5), (1, 2, 1, 2), (0, 2, 3, 50)]:
-        filt = NodeVariant(block, K, G, F, nodes=ranking[:B])
-        exact &= filt.n_parameters == (K + 1) * F * G * B
-        exact &= filt.n_operations() == K * G * block.n_edges + (K + 1) * F * G * block.n_nodes
+        for C in (None, rng.integers(0, 2, (block.n_nodes, B))):  # C_B of evref, and any other
+            filt = NodeVariant(block, K, G, F, nodes=ranking[:B], mapping=C)
+            exact &= filt.n_parameters == (K + 1) * F * G * B
+            exact &= filt.n_operations() == K * G * block.n_edges + (K + 1) * F * G * block.n_nodes
         widest = max(F, G)
         bounded &= (filt.n_parameters < (K + 1) * widest**2 * B) == (F != G)
     lonely = NodeVariant(Graph([[0, 1, 0], [1, 0, 0], [0, 0, 0]]), 2, nodes=[0, 2])  # node 2 has no neighbour
@@ -207,8 +208,8 @@ def counts_of_node_variant() -> Outcome:
     source = NodeVariant(block, 4, 1, 5, nodes=ranking[:5])
     return Outcome(
         passed=exact and bounded and dead,
-        figure=f"exact on 4 filters; source localisation: {source.n_parameters} against 'at most' {5 * 25 * 5}; an "
-        "isolated privileged node leaves its coefficients of k >= 1 dead",
+        figure=f"exact on 4 filters, each with two C_B; source localisation: {source.n_parameters} against 'at most' "
+        f"{5 * 25 * 5}; an isolated privileged node leaves its coefficients of k >= 1 dead",
         values={"source_localisation": source.n_parameters, "bound": 5 * 25 * 5},
     )
 
