@@ -48,7 +48,8 @@ def row(panels: int, foot: float = 0.0) -> tuple[plt.Figure, np.ndarray]:
 
 def save(figure: plt.Figure, name: str) -> None:
     FOLDER.mkdir(exist_ok=True)
-    figure.savefig(FOLDER / name, dpi=100, metadata={"Software": None})
+    # the version says how closely a picture drawn again must agree: others set letters a little differently
+    figure.savefig(FOLDER / name, dpi=100, metadata={"Software": f"matplotlib {matplotlib.__version__}"})
     plt.close(figure)
 
 

@@ -18,6 +18,7 @@ from .results import accuracy_table, confusion_matrix, paired_differences, train
 from .style import EDGE_MAP, bar, outer, pyplot, scale
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Runs = dict[str, list[list[Record]]]  # label of the model -> groups of its records
@@ -101,7 +102,7 @@ def _curves(runs: Runs, unit: str) -> Figure:
     figure, axes = pyplot().subplots(1, 2, figsize=(11.5, 4.2), layout="constrained")
     for ax, which in zip(axes, ("train_loss", "validation_accuracy"), strict=True):
         training_curves(runs, ax, which=which)
-    axes[0].set_yscale("log")
+    _log_scale(axes[0])
     axes[0].get_legend().remove()
     handles, labels = axes[1].get_legend_handles_labels()
     axes[1].get_legend().remove()
@@ -112,6 +113,15 @@ def _curves(runs: Runs, unit: str) -> Figure:
     band = f"; band: ± one standard error over the {groups} {unit}s" if groups > 1 else ""
     figure.supxlabel(f"line: mean over {groups} {unit}{'s' * (groups > 1)}{averaged}{band}", fontsize="small")
     return figure
+
+
+def _log_scale(ax: Axes) -> None:
+    """Losses as plain numbers, those between the powers of ten too where there is hardly more than one power."""
+    ax.set_yscale("log")
+    low, high = ax.get_ylim()
+    ax.yaxis.set_major_formatter("{x:g}")
+    if high < 30 * low:
+        ax.yaxis.set_minor_formatter(lambda x, _: f"{x:g}" if f"{x:e}"[0] in "12468" else "")
 
 
 def _weights(experiment: Experiment, cell: dict[str, int]) -> Figure:
