@@ -54,7 +54,7 @@ def _add_options(parser: argparse.ArgumentParser, cls: type[Experiment]) -> None
     add(
         "--quick",
         action="store_true",
-        help="a small version that ends in well under a minute; not to be held against the paper's figures",
+        help="a small version that ends in well under a minute; its figures prove nothing",
     )
     add("--no-pictures", action="store_true", help="tables only (pictures want matplotlib and a few seconds)")
     add("--runs", type=int, metavar="N", help="only the first N Monte-Carlo runs (default: all)")

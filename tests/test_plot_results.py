@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import matplotlib
@@ -153,7 +154,7 @@ def test_a_curve_under_another_is_seen_between_its_dashes(ax):
     looks = [(line.get_color(), line.get_linestyle()) for line in ax.get_lines()]
     assert len(set(looks)) == len(looks), "colour and dashes together tell every two apart"
     first = [line for _, line in looks[: len(style.MANY)]]
-    assert all(one != other for one, other in zip(first, first[1:], strict=False)), "models of one kind are neighbours"
+    assert all(one != other for one, other in itertools.pairwise(first)), "models of one kind are neighbours"
 
 
 def test_losses_are_labelled_with_plain_numbers(ax):

@@ -47,9 +47,7 @@ def test_pictures(tmp_path, capsys):
 
 
 def test_a_shortened_run_says_that_it_is_one(tmp_path, capsys):
-    chance = (
-        "A shortened run (--quick), near chance level (20%, one of 5 classes): its figures are not to be held against"
-    )
+    chance = "A shortened run (--quick), near chance level (20%, one of 5 classes): its figures are not to be held"
     assert cli.main([*SMALL, "--jobs", "1", "--runs", "1", "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert out.count(chance) == 1 and out.index("85.47 ± 10.77") < out.index(chance)
