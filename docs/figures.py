@@ -75,7 +75,7 @@ def forward_picture() -> None:
 
 
 def adjoint_picture() -> None:
-    """adjoint.png: lam2 = v, lam1, dL/dx."""
+    """adjoint.png: the cotangents of w2 and w1, dL/dx."""
     filt, params, positions = example()
     figure, axes = row(3, foot=0.15)
     plot.cotangents(filt, params, delta(filt, NODE), axes, positions=positions, **LOOK)

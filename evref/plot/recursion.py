@@ -104,14 +104,14 @@ def cotangents(
     active: bool = False,
     colorbar: bool = True,
 ) -> np.ndarray:
-    """The adjoint recursion of one edge-variant filter, panel by panel: λ⁽ᴷ⁾ = v, ..., λ⁽¹⁾, ∂L/∂x.
+    """The adjoint recursion of one edge-variant filter, panel by panel: w̄⁽ᴷ⁾ = ȳ, ..., w̄⁽¹⁾, ∂L/∂x.
 
-    The panel of λ⁽ᵏ⁾ has Φ⁽ᵏ⁺¹⁾ᵀ on its edges: they are turned round, so that the half at node j now shows φ_ij.
+    The panel of w̄⁽ᵏ⁾ has Φ⁽ᵏ⁺¹⁾ᵀ on its edges: they are turned round, so that the half at node j now shows φ_ij.
 
     Parameters
     ----------
     grad_y : array_like, shape (nodes,), (out_features, nodes) or (1, out_features, nodes)
-        v, the cotangent of one output sample.
+        ȳ, the cotangent of one output sample.
     filter, params, axes, positions, feature, limit, edge_limit, node_size, arrows, active, colorbar
         As in :func:`states`.
 
@@ -125,7 +125,7 @@ def cotangents(
     K = filter.order
     lam, seeded = v, one.phi0 is not None
     turned = filter.graph.transposed()
-    panels: list[tuple[str, np.ndarray, np.ndarray | None]] = [(f"$\\lambda^{{({K})}} = v$", v, None)]
+    panels: list[tuple[str, np.ndarray, np.ndarray | None]] = [(f"${_cotangent(K)} = \\bar y$", v, None)]
     for k in range(K - 1, -1, -1):
         seed = k > 0 or seeded
         phi = one.phi[k]
@@ -133,12 +133,18 @@ def cotangents(
         if active:
             shown = np.where(lam[turned.indices] == 0, 0, shown)
         lam = filter.graph.to_csr(phi).T @ lam + (v if seed else 0)
-        name = f"\\lambda^{{({k})}}" if k > 0 or filter.zeroth == "diagonal" else "\\partial L/\\partial x"
-        text = f"${name} = {'v + ' if seed else ''}\\Phi^{{({k + 1})\\top}} \\lambda^{{({k + 1})}}$"
+        name = _cotangent(k) if k > 0 or filter.zeroth == "diagonal" else "\\partial L/\\partial x"
+        begin = "\\bar y + " if seed else ""
+        text = f"${name} = {begin}\\Phi^{{({k + 1})\\top}} {_cotangent(k + 1)}$"
         panels.append((text, lam, shown))
     if filter.zeroth == "diagonal":
-        panels.append(("$\\partial L/\\partial x = \\Phi^{(0)} \\lambda^{(0)}$", one.phi0 * lam, None))
+        panels.append((f"$\\partial L/\\partial x = \\Phi^{{(0)}} {_cotangent(0)}$", one.phi0 * lam, None))
     return _panels(turned, panels, axes, positions, limit, edge_limit, node_size, arrows, colorbar)
+
+
+def _cotangent(k: int) -> str:
+    """∂L/∂w⁽ᵏ⁾ as docs/edge_variant.md writes it."""
+    return f"\\bar w^{{({k})}}"
 
 
 class _Single:

@@ -88,10 +88,15 @@ def _confusions(runs: Runs, classes: tuple[str, ...]) -> Figure:
     )
     for ax in axes.flat[len(sums) :]:
         ax.set_visible(False)
-    for ax, (label, matrix) in zip(axes.flat, sums.items(), strict=False):
+    for number, (ax, (label, matrix)) in enumerate(zip(axes.flat, sums.items(), strict=False)):
         confusion_matrix(matrix, classes or None, ax)
         ax.set_title(label, fontsize="medium")
-        ax.label_outer()
+        if number % columns:
+            ax.set_ylabel("")
+            ax.tick_params(labelleft=False)
+        if number + columns < len(sums):  # another one below
+            ax.set_xlabel("")
+            ax.tick_params(labelbottom=False)
     figure.get_layout_engine().set(h_pad=0.1, hspace=0.04)
     figure.supxlabel("percent of each true class, all runs together, weights best on validation", fontsize="small")
     return figure
