@@ -48,7 +48,8 @@ def row(panels: int, foot: float = 0.0) -> tuple[plt.Figure, np.ndarray]:
 
 def save(figure: plt.Figure, name: str) -> None:
     FOLDER.mkdir(exist_ok=True)
-    figure.savefig(FOLDER / name, dpi=100, metadata={"Software": None})
+    # the version says how closely a picture drawn again must agree: others set letters a little differently
+    figure.savefig(FOLDER / name, dpi=100, metadata={"Software": f"matplotlib {matplotlib.__version__}"})
     plt.close(figure)
 
 
@@ -74,7 +75,7 @@ def forward_picture() -> None:
 
 
 def adjoint_picture() -> None:
-    """adjoint.png: the cotangents of w2 (that of y) and of w1, and dL/dx."""
+    """adjoint.png: the cotangents of w2 and w1, dL/dx."""
     filt, params, positions = example()
     figure, axes = row(3, foot=0.15)
     plot.cotangents(filt, params, delta(filt, NODE), axes, positions=positions, **LOOK)

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import dataclasses
 import itertools
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Executor
@@ -50,7 +51,11 @@ def _add_options(parser: argparse.ArgumentParser, cls: type[Experiment]) -> None
     add("--out", metavar="DIR", help="results and tables go here (default: results/ and the experiment's name)")
     add("--jobs", type=int, help="processes (default: one per core)")
     add("--dask", metavar="ADDRESS", help="run on the workers of a Dask scheduler, e.g. tcp://localhost:8786, instead")
-    add("--quick", action="store_true", help="a small version that ends in well under a minute; figures mean nothing")
+    add(
+        "--quick",
+        action="store_true",
+        help="a small version that ends in well under a minute; its figures prove nothing",
+    )
     add("--no-pictures", action="store_true", help="tables only (pictures want matplotlib and a few seconds)")
     add("--runs", type=int, metavar="N", help="only the first N Monte-Carlo runs (default: all)")
     known = [*experiments.models.LABELS, *cls.labels]
@@ -110,12 +115,13 @@ def reproduce(arguments: argparse.Namespace) -> int:
         done_records = records()
         failed = sum(not results.has(task) for task in wanted)
     rows = statistics.rows(experiment, done_records)
-    print(table.text(rows))
-    print(f"\n{table.NOTE}", flush=True)
-    if table.spread_rows(rows):
-        print(f"\n{table.spread_text(rows)}\n\n{table.SPREAD_NOTE}", flush=True)
+    classes = next((len(record["confusion"]) for record in done_records.values() if "confusion" in record), 0)
+    warning = table.quick_note(rows, classes) if arguments.quick and classes else ""
+    unit = next(iter(experiment.cells()[0]))
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    print(_written(rows, unit, warning, width), flush=True)
     pictures = () if arguments.no_pictures else _draw(experiment, rows, done_records, folder)
-    for path in itertools.chain(_keep(rows, folder), pictures):
+    for path in itertools.chain(_keep(rows, unit, warning, folder), pictures):
         print(f"written: {path}", file=sys.stderr)
     if failed:
         print(f"{failed} of {len(wanted)} failed; the same command tries them again", file=sys.stderr)
@@ -151,16 +157,23 @@ def _executor(address: str | None) -> Iterator[Executor | None]:
         yield client.get_executor(pure=False)
 
 
-def _keep(rows: list[Any], folder: Path) -> Iterator[Path]:
+def _written(rows: list[Any], unit: str, warning: str, width: int | None = None, markdown: bool = False) -> str:
+    """The table, what warns of it, and what its columns say."""
+    from .experiments import table
+
+    parts = [table.markdown(rows) if markdown else table.text(rows, width), warning, table.note(unit)]
+    if table.spread_rows(rows):
+        parts += [table.spread_markdown(rows) if markdown else table.spread_text(rows, width), table.spread_note(unit)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _keep(rows: list[Any], unit: str, warning: str, folder: Path) -> Iterator[Path]:
     """The table as text, Markdown and CSV."""
     from .experiments import table
 
-    several = bool(table.spread_rows(rows))
     written = {
-        "table.txt": f"{table.text(rows)}\n\n{table.NOTE}\n"
-        + (f"\n{table.spread_text(rows)}\n\n{table.SPREAD_NOTE}\n" if several else ""),
-        "table.md": f"{table.markdown(rows)}\n\n{table.NOTE}\n"
-        + (f"\n{table.spread_markdown(rows)}\n\n{table.SPREAD_NOTE}\n" if several else ""),
+        "table.txt": _written(rows, unit, warning) + "\n",
+        "table.md": _written(rows, unit, warning, markdown=True) + "\n",
         "table.csv": table.csv_text(rows),
     }
     for name, contents in written.items():

@@ -293,7 +293,8 @@ def test_states_honour_axes_and_positions():
 def test_order_zero_and_long_sums():
     filt = ev.EdgeVariant(GRID, order=0, zeroth="diagonal")
     assert len(plot.states(filt, filt.init(0), np.ones(12))) == 3
-    assert len(plot.cotangents(filt, filt.init(0), np.ones(12))) == 2
+    titles = [ax.get_title() for ax in plot.cotangents(filt, filt.init(0), np.ones(12))]
+    assert titles == ["$\\bar w^{(0)} = \\bar y$", "$\\partial L/\\partial x = \\Phi^{(0)} \\bar w^{(0)}$"]
     long = ev.EdgeVariant(GRID, order=4)
     assert plot.states(long, long.init(0), np.ones(12))[-1].get_title() == "$y = w^{(1)} + \\cdots + w^{(4)}$"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import matplotlib
@@ -147,6 +148,23 @@ def test_the_band_is_over_groups_not_over_runs(ax):
     assert set(band.get_paths()[0].vertices[:, 1].round(6)) == {40, 60}  # 50 ± 14.14 / √2
 
 
+def test_a_curve_under_another_is_seen_between_its_dashes(ax):
+    run = [{"epochs": 2, "train_loss": [2.0, 1.0]}]
+    plot.training_curves({f"model {i}": run for i in range(len(style.MANY) + 2)}, ax, which="train_loss")
+    looks = [(line.get_color(), line.get_linestyle()) for line in ax.get_lines()]
+    assert len(set(looks)) == len(looks), "colour and dashes together tell every two apart"
+    first = [line for _, line in looks[: len(style.MANY)]]
+    assert all(one != other for one, other in itertools.pairwise(first)), "models of one kind are neighbours"
+
+
+def test_losses_are_labelled_with_plain_numbers(ax):
+    ax.plot([1, 2], [1.6, 0.4])
+    report._log_scale(ax)
+    ax.figure.canvas.draw()
+    shown = {text.get_text() for text in (*ax.get_yticklabels(), *ax.get_yticklabels(minor=True))}
+    assert {"1", "0.4", "0.6"} <= shown and not any("^" in text for text in shown)
+
+
 def test_training_curves_errors(ax):
     with pytest.raises(ValueError, match="records has no train_loss"):
         plot.training_curves({"a": [{"epochs": 3}]}, ax, which="train_loss")
@@ -172,6 +190,25 @@ def test_edge_weights_shows_all_or_the_strongest(ax):
     assert max(*halves, *rings) == style.WIDTHS[1], "the one is the largest, not some other"
     with pytest.raises(ValueError, match=r"phi has shape \(3,\)"):
         plot.edge_weights(GRID, np.ones(3))
+
+
+def test_transfer_of_a_filter_names_output_and_input_and_draws_lines_where_h_is_real(ax):
+    for filt in (
+        ev.Polynomial(GRID, 2, in_features=2, out_features=2),
+        ev.SpectralGCNN(GRID, 4, in_features=2, out_features=2),
+    ):
+        ax.clear()
+        params = filt.init(rng=0)
+        assert plot.transfer(filt, params, ax) is ax
+        assert ax.get_legend().get_title().get_text() == "output ← input"
+        assert [t.get_text() for t in ax.get_legend().get_texts()] == ["0 ← 0", "0 ← 1", "1 ← 0", "1 ← 1"]
+        lines = [line for line in ax.get_lines() if len(line.get_xdata()) == 400]
+        for line, h in zip(lines, filt.response(params, lines[0].get_xdata()).reshape(4, -1), strict=True):
+            assert np.allclose(line.get_ydata(), h)
+    arma = ev.ARMA(ev.generators.cycle(5, directed=True), iterations=20)
+    ax.clear()
+    plot.transfer(arma, arma.init(rng=0), ax)
+    assert ax.get_ylabel() == "|h(λ)|" and not [line for line in ax.get_lines() if len(line.get_xdata()) == 400]
 
 
 def test_responses_has_a_curve_per_feature_at_the_eigenvalues(ax):

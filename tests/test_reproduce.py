@@ -46,6 +46,31 @@ def test_pictures(tmp_path, capsys):
     assert f"written: {tmp_path}" in capsys.readouterr().err
 
 
+def test_a_shortened_run_says_that_it_is_one(tmp_path, capsys):
+    chance = "A shortened run (--quick), near chance level (20%, one of 5 classes): its figures are not to be held"
+    assert cli.main([*SMALL, "--jobs", "1", "--runs", "1", "--out", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert out.count(chance) == 1 and out.index("85.47 ± 10.77") < out.index(chance)
+    assert all(chance in (tmp_path / name).read_text(encoding="utf-8") for name in ("table.txt", "table.md"))
+    assert "paired" in out and "Student's t over the graphs" in out
+
+
+@pytest.mark.parametrize(("name", "chance"), [("authorship", "50%, one of 2"), ("digits", "10%, one of 10")])
+def test_shortened_runs_of_other_experiments_name_their_chance_level(tmp_path, capsys, name, chance):
+    if name == "digits":
+        pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
+    call = ["reproduce", name, "--quick", "--no-pictures", "--models", "logistic", "--runs", "1", "--jobs", "1"]
+    assert cli.main([*call, "--out", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert f"A shortened run (--quick), chance level ({chance} classes)" in out, "they are well above it"
+
+
+def test_a_full_run_says_nothing_of_a_shortened_one(tmp_path, capsys):
+    call = ["reproduce", "source-localization", "--no-pictures", "--models", "polynomial", "--runs", "1", "--jobs", "1"]
+    assert cli.main([*call, "--epochs", "1", "--out", str(tmp_path)]) == 0
+    assert "shortened" not in capsys.readouterr().out
+
+
 def test_runs_takes_the_first_cells(tmp_path, capsys):
     assert cli.main([*SMALL, "--jobs", "1", "--runs", "1", "--out", str(tmp_path)]) == 0
     assert len(figures(tmp_path)) == 2

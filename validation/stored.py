@@ -40,6 +40,16 @@ class Stored(NamedTuple):
     def row(self, model: str) -> Row:
         return next(row for row in self.rows if row.model == model)
 
+    def cells(self, model: str) -> dict[tuple[tuple[str, int], ...], Record]:
+        """The records of one model by cell, in the order in which they are run."""
+        return {task.cell: self.records[task] for task in sorted(self.records, key=_turn) if task.model == model}
+
+    def design(self) -> tuple[int, int]:
+        """Groups, and cells in each, such as graphs and draws of the data on each."""
+        cells = {task.cell for task in self.records}
+        groups = len({cell[0] for cell in cells})
+        return groups, len(cells) // groups
+
     def first(self, cells: int) -> Stored:
         """Of the first `cells` cells alone."""
         kept = {task.cell for task in sorted(self.records, key=_turn)[: cells * len(self.experiment.models)]}
@@ -66,13 +76,17 @@ def stored(name: str) -> Stored:
     return Stored(cls(models=models, **kept), records)  # type: ignore[call-arg]
 
 
-def save(figure: Any, path: Path) -> None:
+def save(figure: Any, path: Any) -> None:
     """As PNG with a palette: a third of the size, and no difference to be seen in pictures of flat colours."""
-    from PIL import Image
+    import matplotlib
+    from PIL import Image, PngImagePlugin
 
+    drawn_by = PngImagePlugin.PngInfo()
+    drawn_by.add_text("Software", f"matplotlib {matplotlib.__version__}")
     buffer = io.BytesIO()
     figure.savefig(buffer, dpi=100, format="png", metadata={"Software": None})
-    Image.open(buffer).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
+    flat = Image.open(buffer).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    flat.save(path, format="png", optimize=True, pnginfo=drawn_by)
 
 
 def draw(name: str) -> None:

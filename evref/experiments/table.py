@@ -22,25 +22,50 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
     "operations": lambda row: f"{row.operations:,}" if row.n else MISSING,
     "s/epoch": lambda row: MISSING if math.isnan(row.seconds_per_epoch) else f"{row.seconds_per_epoch:.2f}",
 }
-NOTE = (
-    "Accuracy in percent: mean over groups of the groups' means ± standard deviation (n − 1) over groups. "
-    "best: weights best on validation; last: last weights. "
-    f"Differences are paired; in brackets Student's {CONFIDENCE:.0%} interval over the groups' means."
-)
+NEAR_CHANCE = 10.0  # points: so far above chance level the mean of all models still counts as near it
 SPREAD_COLUMNS = {
     "best": "spread",
     "last": "spread_last",
     "best − polynomial": "spread_difference",
     "last − polynomial": "spread_difference_last",
 }
-SPREAD_NOTE = (
-    "Standard deviations in points, within / between groups: of one draw around the mean of its group, and of groups "
-    "around their mean."
-)
 
 
-def text(rows: Sequence[Row]) -> str:
-    """Columns side by side.
+def note(unit: str = "group") -> str:
+    """What the columns say; `unit` is what a group is, such as a graph."""
+    return (
+        f"Accuracy in percent: mean ± standard deviation (n − 1) over the {unit}s; several draws on one {unit} are "
+        "averaged first.\n"
+        "best: weights best on validation; last: last weights. Differences are paired: the same data for both models; "
+        f"[low, high]\nis the {CONFIDENCE:.0%} interval of the mean difference, Student's t over the {unit}s."
+    )
+
+
+def spread_note(unit: str = "group") -> str:
+    return (
+        f"Standard deviations in points, within / between {unit}s: of one draw around the mean of its {unit}, and of "
+        f"{unit}s around their mean."
+    )
+
+
+def quick_note(rows: Sequence[Row], classes: int) -> str:
+    """What the figures of a shortened run are worth.
+
+    >>> row = Row("ev", "Edge Variant (EV)", (85.47, 10.77), (24.0, 2.0), (21.0, 3.5), None, 4, 18630, 28750, 0.2)
+    >>> quick_note([row], classes=5).split(":")[0]
+    'A shortened run (--quick), near chance level (20%, one of 5 classes)'
+    """
+    chance = 100 / classes
+    done = [row.last[0] for row in rows if row.n]
+    near = "near " if done and math.fsum(done) / len(done) < chance + NEAR_CHANCE else ""
+    return (
+        f"A shortened run (--quick), {near}chance level ({chance:.0f}%, one of {classes} classes): its figures are not "
+        "to be held against the paper's, nor against those of a full run."
+    )
+
+
+def text(rows: Sequence[Row], width: int | None = None) -> str:
+    """Columns side by side; those that `width` has no place for go below, the models beside them again.
 
     >>> row = Row("ev", "Edge Variant (EV)", (85.47, 10.77), (90.5, 2.0), (85.0, 3.5), None, 4, 18630, 28750, 0.2)
     >>> for line in text([row]).splitlines():
@@ -48,7 +73,7 @@ def text(rows: Sequence[Row]) -> str:
     model              paper          best          last
     Edge Variant (EV)  85.47 ± 10.77  90.50 ± 2.00  85.00 ± 3.50
     """
-    return _columns(_cells(rows))
+    return _columns(_cells(rows), width)
 
 
 def markdown(rows: Sequence[Row]) -> str:
@@ -59,9 +84,18 @@ def _cells(rows: Sequence[Row]) -> list[list[str]]:
     return [list(COLUMNS), *([column(row) for column in COLUMNS.values()] for row in rows)]
 
 
-def _columns(lines: list[list[str]]) -> str:
+def _columns(lines: list[list[str]], width: int | None = None) -> str:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+    blocks, end = [[0]], widths[0]  # the columns of each block; the first column is in all
+    for column, w in enumerate(widths[1:], start=1):
+        if width is not None and end + 2 + w > width and len(blocks[-1]) > 1:
+            blocks.append([0])
+            end = widths[0]
+        blocks[-1].append(column)
+        end += 2 + w
+    return "\n\n".join(
+        "\n".join("  ".join(line[c].ljust(widths[c]) for c in block).rstrip() for line in lines) for block in blocks
+    )
 
 
 def _markdown(lines: list[list[str]]) -> str:
@@ -81,8 +115,8 @@ def spread_rows(rows: Sequence[Row]) -> list[list[str]]:
     return [["model", *SPREAD_COLUMNS], *lines]
 
 
-def spread_text(rows: Sequence[Row]) -> str:
-    return _columns(spread_rows(rows))
+def spread_text(rows: Sequence[Row], width: int | None = None) -> str:
+    return _columns(spread_rows(rows), width)
 
 
 def spread_markdown(rows: Sequence[Row]) -> str:

@@ -125,7 +125,7 @@ def cotangents(
     K = filter.order
     lam, seeded = v, one.phi0 is not None
     turned = filter.graph.transposed()
-    panels: list[tuple[str, np.ndarray, np.ndarray | None]] = [(f"$\\bar w^{{({K})}} = \\bar y$", v, None)]
+    panels: list[tuple[str, np.ndarray, np.ndarray | None]] = [(f"${_cotangent(K)} = \\bar y$", v, None)]
     for k in range(K - 1, -1, -1):
         seed = k > 0 or seeded
         phi = one.phi[k]
@@ -133,13 +133,18 @@ def cotangents(
         if active:
             shown = np.where(lam[turned.indices] == 0, 0, shown)
         lam = filter.graph.to_csr(phi).T @ lam + (v if seed else 0)
-        name = f"\\bar w^{{({k})}}" if k > 0 or filter.zeroth == "diagonal" else "\\partial L/\\partial x"
-        start = "\\bar y + " if seed else ""
-        text = f"${name} = {start}\\Phi^{{({k + 1})\\top}} \\bar w^{{({k + 1})}}$"
+        name = _cotangent(k) if k > 0 or filter.zeroth == "diagonal" else "\\partial L/\\partial x"
+        begin = "\\bar y + " if seed else ""
+        text = f"${name} = {begin}\\Phi^{{({k + 1})\\top}} {_cotangent(k + 1)}$"
         panels.append((text, lam, shown))
     if filter.zeroth == "diagonal":
-        panels.append(("$\\partial L/\\partial x = \\Phi^{(0)} \\bar w^{(0)}$", one.phi0 * lam, None))
+        panels.append((f"$\\partial L/\\partial x = \\Phi^{{(0)}} {_cotangent(0)}$", one.phi0 * lam, None))
     return _panels(turned, panels, axes, positions, limit, edge_limit, node_size, arrows, colorbar)
+
+
+def _cotangent(k: int) -> str:
+    """∂L/∂w⁽ᵏ⁾ as docs/edge_variant.md writes it."""
+    return f"\\bar w^{{({k})}}"
 
 
 class _Single:

@@ -18,6 +18,7 @@ from .results import accuracy_table, confusion_matrix, paired_differences, train
 from .style import EDGE_MAP, bar, outer, pyplot, scale
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Runs = dict[str, list[list[Record]]]  # label of the model -> groups of its records
@@ -87,10 +88,15 @@ def _confusions(runs: Runs, classes: tuple[str, ...]) -> Figure:
     )
     for ax in axes.flat[len(sums) :]:
         ax.set_visible(False)
-    for ax, (label, matrix) in zip(axes.flat, sums.items(), strict=False):
+    for number, (ax, (label, matrix)) in enumerate(zip(axes.flat, sums.items(), strict=False)):
         confusion_matrix(matrix, classes or None, ax)
         ax.set_title(label, fontsize="medium")
-        ax.label_outer()
+        if number % columns:
+            ax.set_ylabel("")
+            ax.tick_params(labelleft=False)
+        if number + columns < len(sums):  # another one below
+            ax.set_xlabel("")
+            ax.tick_params(labelbottom=False)
     figure.get_layout_engine().set(h_pad=0.1, hspace=0.04)
     figure.supxlabel("percent of each true class, all runs together, weights best on validation", fontsize="small")
     return figure
@@ -101,7 +107,7 @@ def _curves(runs: Runs, unit: str) -> Figure:
     figure, axes = pyplot().subplots(1, 2, figsize=(11.5, 4.2), layout="constrained")
     for ax, which in zip(axes, ("train_loss", "validation_accuracy"), strict=True):
         training_curves(runs, ax, which=which)
-    axes[0].set_yscale("log")
+    _log_scale(axes[0])
     axes[0].get_legend().remove()
     handles, labels = axes[1].get_legend_handles_labels()
     axes[1].get_legend().remove()
@@ -112,6 +118,15 @@ def _curves(runs: Runs, unit: str) -> Figure:
     band = f"; band: ± one standard error over the {groups} {unit}s" if groups > 1 else ""
     figure.supxlabel(f"line: mean over {groups} {unit}{'s' * (groups > 1)}{averaged}{band}", fontsize="small")
     return figure
+
+
+def _log_scale(ax: Axes) -> None:
+    """Losses as plain numbers, those between the powers of ten too where there is hardly more than one power."""
+    ax.set_yscale("log")
+    low, high = ax.get_ylim()
+    ax.yaxis.set_major_formatter("{x:g}")
+    if high < 30 * low:
+        ax.yaxis.set_minor_formatter(lambda x, _: f"{x:g}" if f"{x:e}"[0] in "12468" else "")
 
 
 def _weights(experiment: Experiment, cell: dict[str, int]) -> Figure:

@@ -211,7 +211,8 @@ def training_curves(
             continue
         mean = curves.mean(axis=0)
         color = MANY[number % len(MANY)]
-        ax.plot(at, mean, color=color, linestyle="-" if number < len(MANY) else "--", linewidth=1.6, label=label)
+        dashed = (number + number // len(MANY)) % 2  # every other one: a curve below another shows between its dashes
+        ax.plot(at, mean, color=color, linestyle="--" if dashed else "-", linewidth=1.6, label=label)
         if len(curves) > 1:
             error = curves.std(axis=0, ddof=1) / np.sqrt(len(curves))
             ax.fill_between(at, mean - error, mean + error, color=color, alpha=0.10, linewidth=0)

@@ -104,6 +104,8 @@ def _transfer_of_filter(
         line = None if between is None else (grid, between[f, g])
         transfer(eigenvalues, h[f, g], ax, label=name, kernel=kernel, stems=stems and len(pairs) == 1, curve=line)
         kernel = None  # drawn once
+    if len(pairs) > 1:
+        ax.legend(frameon=False, fontsize="small", title="output ← input", ncols=2 if len(pairs) > 4 else 1)
     return ax
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import builtins
 import json
 import pickle
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -110,3 +112,18 @@ def test_run_learns_and_repeats(model):
 @pytest.mark.usefixtures("_images")
 def test_logistic_regression_reaches_what_is_known_of_linear_models():
     assert 94 < Digits().run("logistic", CELL)["last"] < 99
+
+
+@pytest.mark.usefixtures("_images")
+def test_the_page_says_what_other_rates_give_the_linear_model():
+    """The page is checked against records elsewhere; these three settings have none."""
+
+    def mean(**settings):
+        experiment = Digits(**settings)
+        return np.mean([experiment.run("logistic", cell)["last"] for cell in experiment.cells()])
+
+    figures = [mean(learning_rate=1e-3), mean(), mean(epochs=300)]
+    page = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text(encoding="utf-8")
+    sentence = r"baseline alone: ([\d.]+)% at 10⁻³, ([\d.]+)% at\s5·10⁻³, ([\d.]+)% at 5·10⁻³ with 300 epochs\."
+    quoted = [float(figure) for figure in re.search(sentence, page).groups()]
+    assert quoted == pytest.approx(figures, abs=0.1), "within an image or two of 4000"

@@ -138,6 +138,22 @@ def test_text_and_markdown():
     assert "nan" not in nothing and nothing.count("–") > 10
 
 
+def test_a_narrow_terminal_gets_the_columns_in_blocks():
+    rows = statistics.rows(Toy(), TWO_GROUPS)
+    blocks = table.text(rows, width=60).split("\n\n")
+    assert len(blocks) > 1 and max(map(len, table.text(rows, width=60).splitlines())) <= 60 < len(
+        table.text(rows).splitlines()[1]
+    )
+    wide = [line.split("  ") for line in table.text(rows).splitlines()]
+    for number, line in enumerate(wide):
+        pieces = [block.splitlines()[number] for block in blocks]
+        assert all(piece.startswith(line[0]) for piece in pieces), "the model stands in every block"
+        assert [c.strip() for p in pieces for c in p.split("  ")[1:] if c.strip()] == [
+            c.strip() for c in line[1:] if c.strip()
+        ]
+    assert table.text(rows, width=1000) == table.text(rows)
+
+
 def test_csv_has_every_number():
     rows = list(csv.DictReader(io.StringIO(table.csv_text(statistics.rows(Toy(), TWO_GROUPS)))))
     assert [row["model"] for row in rows] == ["polynomial", "ev"]
