@@ -32,9 +32,9 @@ DESCRIPTION = """\
     autodiff = True says that jvp and backward come from one automatic differentiation (torch, JAX): the dot test is
     then a tautology and is left out unless asked for by name; the differences are what counts.
 
-    Every configuration is checked on an undirected and on a directed graph. A line that says ok gives the worst relative
-    error of each check; one that says FAIL the report, and the last lines name it again. Exit code 1: a gradient is wrong; 2: there
-    is nothing to check. EVREF_DEBUG=1 shows tracebacks."""
+    Every configuration is checked on an undirected and on a directed graph. A line that says ok gives the worst
+    relative error of each check, one that says FAIL the report; the last lines name every failure again. Exit code 1:
+    a gradient is wrong; 2: there is nothing to check. EVREF_DEBUG=1 shows tracebacks."""
 EPILOG = """\
     checks:
       complex   against Im f(v + ih) / h      central   against differences
