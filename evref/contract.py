@@ -248,10 +248,7 @@ class Module:
             raise ValueError(f"grad_y has shape {grad_y.shape}; the output it belongs to has shape {tape.y_shape}")
         if check_finite and unseen is None:
             checks.require_finite("grad_y", grad_y)
-        batch = grad_y
-        if self.in_shape is not None and len(tape.x_shape) < len(self.in_shape) + 1:
-            out_shape = self.out_shape
-            batch = grad_y.reshape(1, *(grad_y.shape if out_shape is None else out_shape))
+        batch = self._cotangent_batch(tape, grad_y)
         cast, _ = one_dtype(params, tape.dtype)
         grads, grad_x = self._backward(cast, tape.saved, batch.astype(tape.dtype, copy=False))
         if check_finite:
@@ -259,6 +256,12 @@ class Module:
             self._check_results(results, params, "grad_y", grad_y)
         grads = {name: grads[name].astype(params[name].dtype, copy=False) for name in params}
         return grads, grad_x.reshape(tape.x_shape).astype(tape.x_dtype, copy=False)
+
+    def _cotangent_batch(self, tape: Tape, grad_y: np.ndarray) -> np.ndarray:
+        """`grad_y` with a batch axis in front, as `_backward` and `_parameter_gradients` take it."""
+        if self.in_shape is None or len(tape.x_shape) == len(self.in_shape) + 1:
+            return grad_y
+        return grad_y.reshape(1, *(grad_y.shape if self.out_shape is None else self.out_shape))
 
     def jvp(
         self, params: Mapping[str, Any], x: Any, dparams: Mapping[str, Any], dx: Any, *, check_finite: bool = True

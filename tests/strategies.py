@@ -41,14 +41,17 @@ def graphs(draw: st.DrawFn) -> ev.Graph:
     )
 
 
-def edited(module: ModuleType, old: str, new: str) -> ModuleType:
-    """The module with a piece of its source replaced, beside the real one; an error if the piece is not there."""
+def edited(module: ModuleType, *pieces: str) -> ModuleType:
+    """The module with pieces of its source replaced (old, new, old, new, ...), beside the real one; an error if one is
+    not there."""
     with open(module.__file__, encoding="utf-8") as file:
         source = file.read()
-    assert source.count(old) >= 1, f"{old!r} is no longer in {module.__name__}"
+    for old, new in zip(pieces[::2], pieces[1::2], strict=True):
+        assert source.count(old) >= 1, f"{old!r} is no longer in {module.__name__}"
+        source = source.replace(old, new)
     copy = ModuleType(module.__name__)
     copy.__package__, copy.__file__ = module.__package__, module.__file__
-    exec(compile(source.replace(old, new), module.__file__, "exec"), copy.__dict__)
+    exec(compile(source, module.__file__, "exec"), copy.__dict__)
     return copy
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -57,7 +58,8 @@ def test_help_teaches_by_example(capsys, arguments):
 def test_gradcheck_of_the_catalogue(capsys):
     assert cli.main(["gradcheck", "edge_variant", "relu", "--directed", "--check", "dot,central"]) == 0
     out = capsys.readouterr().out
-    assert "12 of 12 checks passed, 6 configurations" in out
+    assert "12 of 12 checks passed: 6 configurations of 2 targets, on directed graphs of 6 nodes, seed 0\n" in out
+    assert re.search(r"^(numba|numpy) kernels, \d+\.\d s$", out, re.MULTILINE)
     assert "zeroth=none" in out and "self_loops=False" in out  # the line names its configuration
 
 
@@ -93,6 +95,29 @@ layer = Scale()
 def build(graph):
     return Scale()
 """
+
+
+def test_gradcheck_leaves_out_a_dot_test_that_says_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    source = USER_MODULE.replace("FACTOR", "1").replace("in_shape =", "autodiff = True\n    in_shape =")
+    (tmp_path / "wraps_torch.py").write_text(source)
+    assert cli.main(["gradcheck", "wraps_torch:layer"]) == 0
+    out = capsys.readouterr().out
+    assert ", dot " not in out and "dot not run: a tautology: jvp and backward come from one automatic" in out
+    assert out.startswith("ok   wraps_torch:layer: complex ")  # differences lead
+    assert cli.main(["gradcheck", "wraps_torch:layer", "--check", "dot"]) == 0  # asked for by name
+    assert "dot " in capsys.readouterr().out
+
+
+def test_gradcheck_names_what_failed_once_more_at_the_end(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "off.py").write_text(USER_MODULE.replace("FACTOR", "2"))
+    assert cli.main(["gradcheck", "off:layer", "relu"]) == 1
+    *_, summary, failed, _ = capsys.readouterr().out.splitlines()
+    assert summary == "6 of 10 checks passed: 2 configurations of 2 targets"
+    assert failed == "failed: off:layer: complex, central, second, dot"
 
 
 @pytest.mark.parametrize("target", ["layer", "build"])

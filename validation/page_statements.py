@@ -575,7 +575,7 @@ STATEMENTS = [
 
 # ---- numbers that no record holds ------------------------------------------------------------------------------------
 PAGES: dict[str, tuple[str, ...]] = {  # the pages, and their sections whose numbers are settings or comparisons by hand
-    README: ("Ten lines", "What is here"),
+    README: ("In a few lines", "What is here"),
     PROTOCOLS: ("Protocol",),
     AUTHORS: ("Your own texts", "How the networks were checked"),
     REPORT: (),

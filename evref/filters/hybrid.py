@@ -321,14 +321,14 @@ class HybridEdgeVariant(PolynomialAndEdges):
 
     @classmethod
     def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
-        """Every reading; few privileged nodes; none, which leaves the polynomial; no step."""
+        """Every reading, with few privileged nodes, not in rising order; none, which leaves the polynomial; no step."""
         nodes = np.arange(graph.n_nodes)
         own = nodes
         if nodes.size >= 7:  # the node with the fewest neighbours, the last of those, is left to the polynomial
             own = np.delete(nodes[::-1], np.argmin(np.diff(graph.indptr)[::-1]))
         yield cls(graph, order=2, in_features=2, out_features=3, nodes=own, bias=True)
         for reading in get_args(Reading):
-            yield cls(graph, order=2, in_features=1, out_features=2, nodes=nodes[::2], reading=reading)
+            yield cls(graph, order=2, in_features=1, out_features=2, nodes=nodes[::2][::-1], reading=reading)
         yield cls(graph, order=2, in_features=1, out_features=2, nodes=nodes[:0])
         for reading in get_args(Reading):
             yield cls(graph, order=0, in_features=2, out_features=1, nodes=own, reading=reading)

@@ -10,7 +10,7 @@ import numpy as np
 from .. import checks
 from ..contract import Parameters
 from ..graph import Graph
-from .generated import Aggregation, GeneratedEdgeVariant, as_entry_values, degree_coordinates
+from .generated import Aggregation, GeneratedEdgeVariant, as_entry_values, degree_coordinates, edge_attributes
 
 Covariance = Literal["diagonal", "full"]
 NARROWEST = 1e-8  # a width below this is taken for 0: no two coordinates of single precision are that close
@@ -196,8 +196,12 @@ class MoNet(GeneratedEdgeVariant):
 
     @classmethod
     def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
-        """Diagonal and full covariance, sum and mean, with and without root and self-entries."""
+        """Diagonal and full covariance, sum and mean, with and without root and self-entries; two coordinates, three.
+
+        With three a triangle of Xi in another order than row by row shows.
+        """
         sizes: dict[str, Any] = {"kernels": 2, "in_features": 2, "out_features": 3}
         yield cls(graph, root=True, bias=True, **sizes)
         yield cls(graph, covariance="full", **sizes)
-        yield cls(graph, covariance="full", aggregation="mean", self_entries=False, root=True, **sizes)
+        options: dict[str, Any] = {"aggregation": "mean", "self_entries": False, "root": True}
+        yield cls(graph, edge_attributes(graph), covariance="full", **options, **sizes)

@@ -170,7 +170,9 @@ class SelectionGCNN(Polynomial):
 
     @classmethod
     def examples(cls, graph: Graph, rng: Any = None) -> Iterator[Self]:
-        """Keeps nodes of few neighbours: a rule, so that a renumbered graph gets the renumbered selection. And all."""
+        """By a rule, so that a renumbered graph gets the renumbered selection: nodes of few neighbours; all nodes;
+        nodes without a self-loop, and of these not the ones with most neighbours: a selection on dense graphs too.
+        """
         neighbours = np.diff(graph.indptr)  # itself among them
         nodes_in = np.flatnonzero(neighbours <= 4)
         nodes_out = np.flatnonzero(neighbours <= 3)
@@ -178,6 +180,10 @@ class SelectionGCNN(Polynomial):
             nodes_in = nodes_out = np.arange(graph.n_nodes)
         yield cls(graph, 3, in_features=2, out_features=2, nodes_in=nodes_in, nodes_out=nodes_out, bias=True)
         yield cls(graph, 2, in_features=2, out_features=2)
+        nodes_in = np.flatnonzero(graph.S.diagonal() == 0)
+        nodes_in = nodes_in if nodes_in.size else np.arange(graph.n_nodes)
+        nodes_out = nodes_in[neighbours[nodes_in] < neighbours[nodes_in].max()]
+        yield cls(graph, 2, 2, 2, nodes_in=nodes_in, nodes_out=nodes_out if nodes_out.size else nodes_in)
 
 
 def _as_selection(name: str, value: Any, n_nodes: int) -> np.ndarray:

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from .. import checks
+from .. import checks, kernels
 from ..contract import Module
-from . import gradcheck
 from .examples import KINDS, probe_graph
+from .gradcheck import CHECKS, why_not
 from .jacobian import NotAnalytic
 from .losses import LossAtTarget
 from .problem import Problem, split_point
 from .report import GradientError, Report
 from .targets import Target, TargetError, known_names, one_line, resolve
 
-CHECKS: dict[str, Callable[..., Report]] = {
-    "complex": gradcheck.complex_step,
-    "central": gradcheck.central_difference,
-    "second": gradcheck.second_order,
-    "dot": gradcheck.dot_test,
-    "tape": gradcheck.tape_test,
-}
+SHORT = {check.__name__: name for name, check in CHECKS.items()}  # as --check takes them
 DESCRIPTION = """\
     Check gradients, parameter by parameter; a wrong one is named with its index and both values.
 
@@ -34,13 +29,17 @@ DESCRIPTION = """\
     init(rng), forward(params, x), backward(params, tape, grad_y) and, for the dot test, jvp(params, x, dparams, dx); it
     may also be a class with examples(graph, rng), which yields an instance of every configuration to check, or a
     function of a graph that returns such an object. in_shape, where it has one, is the shape of one sample.
+    autodiff = True says that jvp and backward come from one automatic differentiation (torch, JAX): the dot test is
+    then a tautology and is left out unless asked for by name; the differences are what counts.
 
-    Every configuration is checked on an undirected and on a directed graph. Exit code 1: a gradient is wrong; 2: there
-    is nothing to check. EVREF_DEBUG=1 shows tracebacks."""
+    Every configuration is checked on an undirected and on a directed graph. A line that says ok gives the worst
+    relative error of each check, one that says FAIL the report; the last lines name every failure again. Exit code 1:
+    a gradient is wrong; 2: there is nothing to check. EVREF_DEBUG=1 shows tracebacks."""
 EPILOG = """\
     checks:
       complex   against Im f(v + ih) / h      central   against differences
       second    a symmetric Hessian           dot       jvp and backward are adjoint
+      training  what training reads is what backward returns
       tape      x, y and parameters may change between the passes, and are not changed by them
 
     examples:
@@ -82,7 +81,13 @@ class Case:
 
     @property
     def title(self) -> str:
-        return ", ".join(part for part in (self.configuration, self.graph) if part)
+        where = ", ".join(part for part in (self.configuration, self.graph) if part)
+        return f"{self.target} ({where})" if where else self.target
+
+    @property
+    def failed(self) -> list[str]:
+        """The checks that failed, by their short names."""
+        return [SHORT[report.check] for report in self.reports if not report] + ["shapes"] * bool(self.wrong)
 
     def to_dicts(self) -> Iterator[dict[str, Any]]:
         head = {"target": self.target, "configuration": self.configuration, "graph": self.graph}
@@ -92,12 +97,12 @@ class Case:
         yield from ({**head, "check": name, "ok": None, "reason": why} for name, why in self.not_run.items())
 
     def __str__(self) -> str:
-        name = f"{self.target} ({self.title})" if self.title else self.target
+        name = self.title
         lines = [f"FAIL {name}: {report}" for report in self.reports if not report]
         if self.wrong:
             lines.append(f"FAIL {name}: {self.wrong}")
         elif not lines and self.reports:
-            worst = [f"{report.check} {report.worst.error:.0e}" for report in self.reports]
+            worst = [f"{SHORT[report.check]} {report.worst.error:.0e}" for report in self.reports]
             lines.append(f"ok   {name}: {', '.join(worst)}")
         return "\n".join(lines + [f"--   {name}: {check} not run: {why}" for check, why in self.not_run.items()])
 
@@ -107,9 +112,11 @@ def main(arguments: argparse.Namespace) -> int:
     nodes = checks.as_count("--nodes", arguments.nodes, 1)
     seed = checks.as_count("--seed", arguments.seed)
     targets = [resolve(name) for name in arguments.target or known_names()]
+    kinds = arguments.kinds or KINDS
+    start = time.perf_counter()
     cases = []
     for target in targets:
-        for case in run(target, names, nodes, arguments.kinds or KINDS, seed, chosen=arguments.check is not None):
+        for case in run(target, names, nodes, kinds, seed, chosen=arguments.check is not None):
             cases.append(case)
             if not arguments.json:
                 print(case, flush=True)
@@ -118,11 +125,28 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps([row for case in cases for row in case.to_dicts()], indent=2))
     else:
-        configurations = len({(case.target, case.configuration) for case in cases if case.reports})
-        print(f"{n_reports - failed} of {n_reports} checks passed, {configurations} configurations")
+        print(_summary(cases, n_reports, failed, f"{nodes} nodes, seed {seed}"))
+        print(f"{kernels.backend()} kernels, {time.perf_counter() - start:.1f} s")
     if not n_reports:
         raise TargetError("nothing was checked")
     return 1 if failed else 0
+
+
+def _summary(cases: list[Case], n_reports: int, failed: int, graphs: str) -> str:
+    """What was checked, and on what; then every case that failed once more, for those above have scrolled away."""
+    ran = [case for case in cases if case.reports or case.wrong]
+    configurations = len({(case.target, case.configuration) for case in ran})
+    kinds = [kind for kind in KINDS if any(kind == case.graph.split(",")[0] for case in ran)]
+    on = f", on {' and '.join(kinds)} graphs of {graphs}" if kinds else ""
+    lines = [
+        f"{n_reports - failed} of {n_reports} checks passed: {_count(configurations, 'configuration')} of "
+        f"{_count(len({case.target for case in ran}), 'target')}{on}"
+    ]
+    return "\n".join(lines + [f"failed: {case.title}: {', '.join(case.failed)}" for case in ran if not case.ok])
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 def _check_names(text: str | None) -> list[str]:
@@ -182,7 +206,10 @@ def _checked(case: Case, module: Any, names: list[str], nodes: int, seed: int, c
         raise TargetError(f"{case.target}: the first forward pass raised {one_line(error)}{hint}") from error
     params, x = split_point(problem.point)
     for name in names:
-        if name == "dot" and not chosen and not callable(getattr(module, "jvp", None)):
+        reason = None if chosen else why_not(CHECKS[name], module)
+        if reason is not None:
+            if reason:
+                case.not_run[name] = reason
             continue
         try:
             case.reports.append(CHECKS[name](module, params, x, rng=seed))

@@ -1,4 +1,4 @@
-"""Five questions to a hand-written gradient, each from a different side.
+"""Six questions to a hand-written gradient, each from a different side.
 
 ====================  ===============================================  ==========================================
 check                 holds `backward` against                         blind to
@@ -7,22 +7,28 @@ complex_step          Im f(v + ih) / h, exact to rounding              memory; w
 central_difference    (f(v + h) - f(v - h)) / 2h, about ten digits     memory; faults below its noise; kinks
 second_order          itself: the Hessian is symmetric                 memory; the exact gradient of another function
 dot_test              `jvp`: <J d, u> = <d, J^T u>                     memory; a mistake made alike in both
+training_test         what training reads, `_parameter_gradients`      a mistake made alike in both
 tape_test             itself, when the caller reuses his arrays        every fault that does not depend on that
 ====================  ===============================================  ==========================================
 
-*Memory*: these four run `backward` straight after its `forward`, on arrays that nobody touches. A tape that refers to
-x, or an object that keeps the last pass for itself, passes all of them; the tape test is for that. All five look at one
-point and one configuration: a branch that is not taken there is not checked.
+*Memory*: the other checks run `backward` straight after its `forward`, on arrays that nobody touches. A tape that
+refers to x, or an object that keeps the last pass for itself, passes all of them; the tape test is for that. All six
+look at one point and one configuration: a branch that is not taken there is not checked. ``evref gradcheck`` therefore
+runs all of them in every configuration on two kinds of graph; which check catches which fault is in
+``validation/gradient_faults.md``.
 
 The differences come first because they ask `forward` alone. Where `jvp` and `backward` are written by hand, apart from
 each other, the dot test is as sharp and cheaper. Where both come from one automatic differentiation (an object that
-wraps torch or JAX), it holds for any program and says nothing about yours: it is then a tautology.
+wraps torch or JAX), it holds for any program and says nothing about yours: it is then a tautology, and so is the
+symmetry of the Hessian. Such an object says so, with an attribute ``autodiff = True``: :func:`check_all` and
+``evref gradcheck`` then leave the dot test out, and a report of it says that it is one.
 
 They work on every :class:`evref.contract.Module`, and on any object of yours that has
 
     forward(params, x)               -> (y, tape)
     backward(params, tape, grad_y)   -> (grads, grad_x)
     jvp(params, x, dparams, dx)      -> dy                   (only the dot test needs it)
+    autodiff = True                                          (only where jvp and backward are one differentiation)
 
 with `params` a dict of named arrays, which may be empty. Parameters and input are copied to float64 first, whatever
 they come in: float32 has too few digits to tell a small fault from rounding, and the caller's arrays stay untouched.
@@ -50,6 +56,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
+from ..contract import Module
 from .jacobian import central_difference, complex_step
 from .problem import (
     EPS,
@@ -65,6 +72,7 @@ from .problem import (
     place_of,
     quiet,
     relative_to,
+    row_of_worst,
     split_point,
     unit_array,
 )
@@ -81,7 +89,10 @@ __all__ = [
     "dot_test",
     "second_order",
     "tape_test",
+    "training_test",
 ]
+
+TAUTOLOGY = "jvp and backward come from one automatic differentiation and agree whatever forward computes"
 
 
 # ---- the adjoint against the tangent ----------------------------------------------------------------------------
@@ -99,7 +110,7 @@ def dot_test(
 
     It compares two programs of yours and never asks what `forward` computes. Where `jvp` and `backward` come from one
     automatic differentiation, as in an object that wraps torch or JAX, it passes whatever `forward` does: use
-    :func:`complex_step` or :func:`central_difference` there.
+    :func:`complex_step` or :func:`central_difference` there. The report of an object with ``autodiff = True`` says so.
 
     Parameters
     ----------
@@ -161,7 +172,13 @@ def dot_test(
         row if row.ok or label == "all" else _localised(problem, row, next(iter(tangent)), u, gradient)
         for label, (row, tangent, u, gradient) in worst.items()
     ]
-    return problem.report("dot_test", rows, "jvp", f"{trials} random pairs per block")
+    mode = f"{trials} random pairs per block"
+    return problem.report("dot_test", rows, "jvp", f"{mode}; a tautology: {TAUTOLOGY}" if is_autodiff(module) else mode)
+
+
+def is_autodiff(module: Any) -> bool:
+    """Whether `jvp` and `backward` come from one automatic differentiation, as the object itself says."""
+    return checks.as_flag(f"{type(module).__name__}.autodiff", getattr(module, "autodiff", False))
 
 
 def _localised(problem: Problem, row: Row, key: Key, u: np.ndarray, gradient: Point) -> Row:
@@ -265,8 +282,65 @@ def second_order(
     return problem.report("second_order", rows, "swapped", "directional differences of backward")
 
 
+# ---- what training reads ----------------------------------------------------------------------------------------
+@quiet
+def training_test(module: Any, params: Any = None, x: Any = None, *, rng: Any = 0, rtol: float = 1e-12) -> Report:
+    """The gradients of the parameters that training reads are those of `backward`.
+
+    `fit` has no use for the gradient of x and asks for the others through the hook `_parameter_gradients`, which a
+    module may write anew where that saves work. None of the other checks passes through it.
+
+    Parameters
+    ----------
+    module : Module
+        With parameters.
+    params : dict of arrays, optional
+        By default `module.init(rng)`.
+    x : array, optional
+        By default three random samples of shape `module.in_shape`.
+    rng : None, int or Generator
+    rtol : float
+        Relative to the largest entry of the gradient concerned.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    TypeError
+        If `module` is no Module, which has no such hook, or has no parameters.
+
+    Examples
+    --------
+    >>> import evref as ev
+    >>> training_test(ev.Dense((4,), outputs=2)).ok
+    True
+    """
+    rtol = checks.as_number("rtol", rtol, 0, open_low=True)
+    if not _learns(module):
+        raise TypeError(
+            f"module is {type(module).__name__}; the training test expects an evref.contract.Module with parameters"
+        )
+    problem = Problem.of(module, params, x, rng)
+    u = problem.draw(problem.y.shape)
+    expected = problem.pullback(u)
+    params, x = split_point(problem.point)
+    _, tape = module.forward(params, x)
+    found = module._parameter_gradients(params, tape.saved, module._cotangent_batch(tape, u))
+    gradient = problem.as_gradient((found, expected[None]))
+    rows = [
+        row_of_worst(name, gradient[name], expected[name], rtol, SHARE * max(map(peak_of, expected.values())))
+        for name in params
+    ]
+    return problem.report("training_test", rows, "backward", "without the gradient of x")
+
+
 def check_all(module: Any, params: Any = None, x: Any = None, rng: Any = 0) -> list[Report]:
-    """Every check at one and the same point, differences first; the dot test only where the module has a `jvp`.
+    """Every check that applies, at one and the same point, differences first.
+
+    The dot test applies where the module has a `jvp` that is not one automatic differentiation with `backward`, the
+    training test to a :class:`evref.contract.Module` with parameters.
 
     Examples
     --------
@@ -280,7 +354,29 @@ def check_all(module: Any, params: Any = None, x: Any = None, rng: Any = 0) -> l
     """
     problem = Problem.of(module, params, x, rng)
     params, x = split_point(problem.point)
-    runs: list[Callable[..., Report]] = [complex_step, central_difference, second_order, dot_test, tape_test]
-    if not callable(getattr(module, "jvp", None)):
-        runs.remove(dot_test)
-    return [run(module, params, x, rng=problem.rng) for run in runs]
+    return [run(module, params, x, rng=problem.rng) for run in CHECKS.values() if why_not(run, module) is None]
+
+
+CHECKS: dict[str, Callable[..., Report]] = {  # differences first
+    "complex": complex_step,
+    "central": central_difference,
+    "second": second_order,
+    "dot": dot_test,
+    "training": training_test,
+    "tape": tape_test,
+}
+
+
+def why_not(check: Callable[..., Report], module: Any) -> str | None:
+    """Why a check says nothing about this module: "" where it lacks what the check is about, None where all is well."""
+    if check is dot_test and not callable(getattr(module, "jvp", None)):
+        return ""
+    if check is dot_test and is_autodiff(module):
+        return f"a tautology: {TAUTOLOGY}"
+    if check is training_test and not _learns(module):
+        return ""
+    return None
+
+
+def _learns(module: Any) -> bool:
+    return isinstance(module, Module) and bool(module.parameter_shapes())

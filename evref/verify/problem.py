@@ -64,8 +64,9 @@ class Problem:
         nobody promised that a tape survives its first use."""
         point = self.point if point is None else point
         y, tape = forward_at(self.module, point)
-        params, _ = split_point(point)
-        return self.as_gradient(self.module.backward(params, tape, cotangent(y) if callable(cotangent) else cotangent))
+        params, _ = split_point(copied(point))
+        u = cotangent(y) if callable(cotangent) else cotangent.copy()
+        return self.as_gradient(self.module.backward(params, tape, u))
 
     def as_gradient(self, result: Any) -> Point:
         """What `backward` returned, as float64 copies; a GradientError where names or shapes do not fit."""
@@ -81,7 +82,7 @@ class Problem:
     def push(self, tangent: Point) -> np.ndarray:
         """Directional derivative of y along `tangent`; blocks it does not name stay where they are."""
         full = {key: tangent.get(key, np.zeros(block.shape)) for key, block in self.point.items()}
-        return as_result("dy", self.module.jvp(*split_point(self.point), *split_point(full)), self.y.shape)
+        return as_result("dy", self.module.jvp(*split_point(copied(self.point)), *split_point(full)), self.y.shape)
 
     def draw(self, shape: tuple[int, ...]) -> np.ndarray:
         """Random signs and sizes, none near zero: no entry can hide behind a small factor."""
@@ -112,6 +113,11 @@ def split_point(point: Point) -> tuple[dict[str, np.ndarray], np.ndarray]:
     return {key: block for key, block in point.items() if key is not None}, point[None]
 
 
+def copied(point: Point) -> Point:
+    """What a module gets to see: one that changes its arguments in place must not change the point it is judged at."""
+    return {key: block.copy() for key, block in point.items()}
+
+
 def checked_pair(module: Any, method: str, expected: str, result: Any) -> tuple[Any, Any]:
     if not isinstance(result, tuple) or len(result) != 2:
         raise TypeError(f"{type(module).__name__}.{method} returned {type(result).__name__}; expected {expected}")
@@ -119,7 +125,7 @@ def checked_pair(module: Any, method: str, expected: str, result: Any) -> tuple[
 
 
 def forward_at(module: Any, point: Point) -> tuple[np.ndarray, Any]:
-    y, tape = checked_pair(module, "forward", "(y, tape)", module.forward(*split_point(point)))
+    y, tape = checked_pair(module, "forward", "(y, tape)", module.forward(*split_point(copied(point))))
     return np.array(y), tape  # a copy, in case the module reuses its buffer
 
 
@@ -149,6 +155,19 @@ def relative_to(difference: Any, scale: Any) -> Any:
 
 def norm_of(array: np.ndarray) -> float:
     return float(np.linalg.norm(array.ravel()))
+
+
+def row_of_worst(
+    label: str, found: np.ndarray, expected: np.ndarray, rtol: float, floor: float = 0.0, note: str = ""
+) -> Row:
+    """Two arrays that should be equal: the entry that is furthest off, relative to the largest (or to `floor`)."""
+    if not expected.size:
+        return Row(label, 0.0, rtol, 0.0, 0.0, 0, note=note)
+    error = relative_to(np.abs(found - expected), max(peak_of(expected), floor))
+    worst = int(np.argmax(error))
+    place = place_of(worst, expected.shape)
+    ours, theirs = float(found.flat[worst]), float(expected.flat[worst])
+    return Row(label, float(error.flat[worst]), rtol, ours, theirs, expected.size, index=place, note=note)
 
 
 def inner_product(a: Point, b: Point) -> float:

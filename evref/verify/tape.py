@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from .problem import SHARE, Key, Point, Problem, peak_of, place_of, quiet, relative_to, split_point
+from .problem import SHARE, Key, Point, Problem, copied, peak_of, quiet, row_of_worst, split_point
 from .report import Report, Row
 
 OVERWRITTEN = (
@@ -75,10 +75,10 @@ def tape_test(module: Any, params: Any = None, x: Any = None, *, rng: Any = 0, r
 
     def gradient(between: Callable[[Point, Any], None]) -> Point:
         """By way of arrays that `between` may spoil; `backward` gets parameters of its own."""
-        point = _copied(problem.point)
+        point = copied(problem.point)
         y, tape = module.forward(*split_point(point))
         between(point, y)
-        return problem.as_gradient(module.backward(split_point(_copied(problem.point))[0], tape, u.copy()))
+        return problem.as_gradient(module.backward(split_point(copied(problem.point))[0], tape, u.copy()))
 
     expected = gradient(lambda point, y: None)
     rows = []
@@ -91,34 +91,30 @@ def tape_test(module: Any, params: Any = None, x: Any = None, *, rng: Any = 0, r
         rows.append(_gradient_row(problem, f"{problem.label(key)} overwritten", found, expected, rtol))
     found = gradient(lambda point, y: _overwrite(y))
     rows.append(_gradient_row(problem, "y overwritten", found, expected, rtol))
-    found = gradient(lambda point, y: module.forward(*split_point(_copied(other))))
+    found = gradient(lambda point, y: module.forward(*split_point(copied(other))))
     rows.append(_gradient_row(problem, "forward again", found, expected, rtol, FORWARD_AGAIN))
     return problem.report("tape_test", [*rows, *_kept(problem, u, other, rtol)], "untouched", "the caller's memory")
 
 
 def _kept(problem: Problem, u: np.ndarray, other: Point, rtol: float) -> list[Row]:
     """Rows for the caller's arrays after all passes, and for what the first passes returned after the second."""
-    module, given, grad_y = problem.module, _copied(problem.point), u.copy()
+    module, given, grad_y = problem.module, copied(problem.point), u.copy()
     params, x = split_point(given)
     y, tape = module.forward(params, x)
     result = module.backward(params, tape, grad_y)
     before = np.array(y), problem.as_gradient(result)
     if callable(getattr(module, "jvp", None)):
-        module.jvp(params, x, *split_point(_copied(other)))
+        module.jvp(params, x, *split_point(copied(other)))
     rows = []
     for key, block in given.items():
         rows.append(_row(f"{problem.label(key)} unchanged", block, problem.point[key], rtol, CHANGED))
     rows.append(_row("grad_y unchanged", grad_y, u, rtol, CHANGED))
-    point = _copied(other)
+    point = copied(other)
     _, tape = module.forward(*split_point(point))
     module.backward(split_point(point)[0], tape, 3 * u)
     rows.append(_row("y kept", np.array(y), before[0], rtol, HANDED_OUT))
     rows.append(_gradient_row(problem, "gradients kept", problem.as_gradient(result), before[1], rtol, HANDED_OUT))
     return rows
-
-
-def _copied(point: Point) -> Point:
-    return {key: block.copy() for key, block in point.items()}
 
 
 def _overwrite(y: Any) -> None:
@@ -141,18 +137,4 @@ def _gradient_row(
 
 
 def _row(label: str, found: np.ndarray, expected: np.ndarray, rtol: float, note: str, floor: float = 0.0) -> Row:
-    text = note.format(what=label.rsplit(" ", 1)[0])
-    if not expected.size:
-        return Row(label, 0.0, rtol, 0.0, 0.0, 0, note=text)
-    error = relative_to(np.abs(found - expected), max(peak_of(expected), floor))
-    worst = int(np.argmax(error))
-    return Row(
-        label,
-        float(error.flat[worst]),
-        rtol,
-        float(found.flat[worst]),
-        float(expected.flat[worst]),
-        expected.size,
-        index=place_of(worst, expected.shape),
-        note=text,
-    )
+    return row_of_worst(label, found, expected, rtol, floor, note.format(what=label.rsplit(" ", 1)[0]))

@@ -19,6 +19,7 @@ from evref.verify.gradcheck import (
     complex_step,
     dot_test,
     second_order,
+    training_test,
 )
 
 CHECKS = [dot_test, complex_step, central_difference]  # those that name an entry
@@ -227,9 +228,13 @@ def test_a_derivative_that_vanishes_is_not_judged_by_its_rounding(check):
 
 
 def test_check_all():
-    names = ["complex_step", "central_difference", "second_order", "dot_test", "tape_test"]  # differences lead
+    names = ["complex_step", "central_difference", "second_order", "dot_test", "training_test", "tape_test"]
     assert [report.check for report in check_all(Linear())] == names
     assert {check.__name__ for check in ALL_CHECKS} <= set(names)
+    assert [report.check for report in check_all(Tanh(), {}, np.ones(2))] == [
+        *names[:4],
+        "tape_test",
+    ]  # nothing to learn
     assert all(check_all(*CASES["neuron"]))
     same = check_all(Linear(), rng=3), check_all(Linear(), rng=np.random.default_rng(3))
     assert same[0] == same[1]
@@ -428,6 +433,81 @@ def test_backward_that_consumes_its_tape_or_reuses_its_buffers():
     assert "y kept" in [row.block for row in memory.rows if not row.ok]  # and the output is overwritten later
 
 
+def test_the_gradients_that_training_reads():
+    class Halved(Linear):
+        def _parameter_gradients(self, params, saved, grad_y):
+            grads = super()._parameter_gradients(params, saved, grad_y)
+            return {**grads, "b": grads["b"] / 2}
+
+    for x in (None, np.ones(3)):  # a batch, one sample
+        assert training_test(Linear(), x=x)
+        report = training_test(Halved(), x=x)
+        assert [row.block for row in report.rows if not row.ok] == ["b"]
+        assert report.worst.ours == report.worst.expected / 2
+    *others, training, _ = check_all(Halved())
+    assert all(others) and not training
+
+
+@pytest.mark.parametrize("check", [complex_step, central_difference, dot_test])
+def test_a_loss_that_leaves_out_the_cotangent(check):
+    class SumOfSquares:
+        def forward(self, params, x):
+            return np.sum(x * x), x.copy()
+
+        def backward(self, params, x, grad_y):
+            return {}, 2 * x  # times grad_y, which is 1 for a loss
+
+        def jvp(self, params, x, dparams, dx):
+            return np.sum(2 * x * dx)
+
+    report = check(SumOfSquares(), {}, [1.0, 2.0])
+    assert not report and report.worst.block == "x"
+
+
+def test_a_module_that_changes_its_arguments_does_not_move_the_point():
+    """Clipping twice is clipping once: looked at behind the first pass, x would seem unchanged."""
+
+    class Clipped:
+        def forward(self, params, x):
+            np.maximum(x.real, 0, out=x.real)
+            return x * x, x.copy()
+
+        def backward(self, params, x, grad_y):
+            return {}, 2 * x * grad_y
+
+    x = np.array([-1.0, 2.0])
+    *others, memory = check_all(Clipped(), {}, x)
+    assert x[0] == -1
+    assert [row.block for row in memory.rows if not row.ok] == ["x unchanged"], memory
+    assert all(others)
+
+
+class Differentiated:
+    """A wrong program, x^2 + x / 10 going forward, with tangent and adjoint of x^2: one automatic differentiation."""
+
+    def forward(self, params, x):
+        return x * x + 0.1 * x, x.copy()
+
+    def backward(self, params, x, grad_y):
+        return {}, 2 * x * grad_y
+
+    def jvp(self, params, x, dparams, dx):
+        return 2 * x * dx
+
+
+def test_one_automatic_differentiation_makes_the_dot_test_a_tautology():
+    module = Differentiated()
+    reports = {report.check: report for report in check_all(module, {}, [1.0, 2.0])}
+    assert not reports["complex_step"] and not reports["central_difference"]
+    assert reports["dot_test"] and "tautology" not in str(reports["dot_test"])  # nobody said so
+    module.autodiff = True
+    assert "dot_test" not in [report.check for report in check_all(module, {}, [1.0, 2.0])]
+    assert "a tautology: jvp and backward come from one automatic" in str(dot_test(module, {}, [1.0, 2.0]))
+    module.autodiff = "yes"
+    with pytest.raises(TypeError, match="Differentiated.autodiff is 'yes'"):
+        dot_test(module, {}, [1.0, 2.0])
+
+
 # ---- kinks ---------------------------------------------------------------------------------------------------------
 def test_kinks_are_skipped_and_counted():
     x = np.array([[-1.0, 0.0], [2.0, 0.0]])
@@ -553,6 +633,8 @@ POINT = CASES["neuron"][1:]
     [
         (lambda: dot_test(NoJvp(), *POINT), TypeError, "NoJvp, which has no jvp"),
         (lambda: complex_step(object(), *POINT), TypeError, "object, which has no forward"),
+        (lambda: training_test(Neuron(), *POINT), TypeError, "Neuron; the training test expects .* with parameters"),
+        (lambda: training_test(Tanh(), {}, [1.0]), TypeError, "Tanh; the training test expects .* with parameters"),
         (lambda: dot_test(Neuron()), ValueError, r"params is None and Neuron has no init\(rng\)"),
         (lambda: dot_test(Neuron(), {}), ValueError, "x is None and Neuron has no in_shape"),
         (lambda: dot_test(Tanh()), ValueError, r"x is None and Tanh\(\) has no in_shape"),
