@@ -193,7 +193,7 @@ class Module:
         if self.graph is None or (core is not None and len(core) != 2):
             raise TypeError(
                 f"{argument} is a {kind}, whose names are those of nodes; {type(self).__name__} has none here to hold "
-                f"them against, expected an array ({argument}.to_numpy())"
+                f"them against; expected an array ({argument}.to_numpy())"
             )
         if core is not None and core[0] != 1:
             raise ValueError(

@@ -24,7 +24,7 @@ def as_names(argument: str, names: Any, n_nodes: int) -> tuple[Any, ...] | None:
     >>> as_names("nodes", ["a", "b", "a"], 3)
     Traceback (most recent call last):
     ...
-    ValueError: nodes has 'a' more than once, at 0 and 2; expected different names
+    ValueError: nodes: 'a' occurs at 0 and at 2; expected different names
     """
     if names is None:
         return None
@@ -57,11 +57,9 @@ def numbered(argument: str, names: Sequence[Any]) -> dict[Any, int]:
             first = where.setdefault(name, position)
         except TypeError:
             kind = type(name).__name__
-            raise TypeError(f"{argument} has {name!r} ({kind}) at {position}; expected a hashable name") from None
+            raise TypeError(f"{argument}: {name!r} ({kind}) at {position} is no name; expected it hashable") from None
         if first != position:
-            raise ValueError(
-                f"{argument} has {name!r} more than once, at {first} and {position}; expected different names"
-            )
+            raise ValueError(f"{argument}: {name!r} occurs at {first} and at {position}; expected different names")
     return where
 
 

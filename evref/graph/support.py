@@ -280,17 +280,13 @@ class Graph(Pattern):
         order = convert.as_nodes("order", order, self.n_nodes)
         if order.size != self.n_nodes or np.unique(order).size != self.n_nodes:
             raise ValueError(f"order is not a permutation of 0..{self.n_nodes - 1}; expected each node exactly once")
-        return self.induced(order)
+        return self._on(order)
 
-    def induced(self, nodes: Any) -> Graph:
-        """The graph on some of the nodes, given by their numbers, in that order: S[nodes][:, nodes], with their names.
-
-        >>> Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], nodes=["a", "b", "c"]).induced([2, 1]).nodes
-        ('c', 'b')
-        """
-        chosen = convert.as_nodes("nodes", nodes, self.n_nodes)
+    def _on(self, chosen: np.ndarray) -> Graph:
+        """The graph on some of the nodes, different ones, in that order: S[chosen][:, chosen], with their names."""
         own = self.nodes
-        return type(self)(self.S[chosen][:, chosen], nodes=[own[i] for i in chosen.tolist()])
+        nodes = names.without_defaults([own[i] for i in chosen.tolist()])
+        return _rebuilt(type(self), self.S[chosen][:, chosen], None, nodes)
 
     def _with(self, S: Any, order: np.ndarray | None) -> Graph:
         """The same nodes, another S and layout."""
