@@ -109,6 +109,13 @@ def test_numbers_as_names_are_aligned_too():
     np.testing.assert_array_equal(there(params, table), there(params, X[:, None, order]))
 
 
+def test_attention_at_a_named_signal():
+    filt = ev.GraphAttention(GRAPH)
+    params = filt.init(rng=0)
+    for of_table, expected in ((TABLE.iloc[0], X[0]), (TABLE.iloc[:1], X[:1, None])):
+        np.testing.assert_array_equal(filt.matrix(params, of_table), filt.matrix(params, expected))
+
+
 def test_align_stacks_several_features():
     several = np.stack([GRAPH.align(TABLE), GRAPH.align(2 * TABLE)], axis=1)
     np.testing.assert_array_equal(several, np.stack([X, 2 * X], axis=1))

@@ -305,8 +305,9 @@ class _Encoder:
         if isinstance(value, Module):
             if _classes().get(value.name) is not type(value):
                 raise TypeError(f"{type(value).__name__} is in no catalogue of evref, so a file could not rebuild it")
-            own = {"graph": value.graph} if "graph" in inspect.signature(type(value)).parameters else {}
-            config = {key: self.encode(item) for key, item in {**own, **value.config()}.items()}
+            config = {key: self.encode(item) for key, item in value.config().items()}
+            if "graph" in inspect.signature(type(value)).parameters:
+                config["graph"] = self.encode(value.graph)
             return {"module": value.name, "config": config}
         raise TypeError(f"a constructor argument of type {type(value).__name__} cannot be stored")
 
