@@ -187,7 +187,7 @@ class Module:
 
         Its rows are samples (shape `core`) of one feature.
         """
-        if isinstance(signal, np.ndarray) or not checks.is_labelled(signal):
+        if not checks.is_labelled(signal):
             return signal
         kind = type(signal).__name__
         if self.graph is None or (core is not None and len(core) != 2):
@@ -248,7 +248,8 @@ class Module:
         A DataFrame, with a row per sample and a column per node, is read by the names of the nodes
         (:meth:`evref.Graph.align`) and stands for an array (samples, 1, nodes); a Series for one of shape (nodes,).
         """
-        x = self._by_name("x", x, self.in_shape)
+        if not isinstance(x, np.ndarray):
+            x = self._by_name("x", x, self.in_shape)
         unseen = self._plain_to_see
         params = self._checked_parameters(params, check_finite=check_finite, unseen=unseen or ())
         batch = self._as_batch("x", x, check_finite and unseen is None)
@@ -274,7 +275,9 @@ class Module:
             raise ValueError(f"tape was written by {tape.signature}; this is {self.signature}")
         unseen = self._plain_to_see
         params = self._checked_parameters(params, check_finite=check_finite, unseen=unseen or ())
-        grad_y = checks.as_floating("grad_y", self._by_name("grad_y", grad_y, self.out_shape))
+        if not isinstance(grad_y, np.ndarray):
+            grad_y = self._by_name("grad_y", grad_y, self.out_shape)
+        grad_y = checks.as_floating("grad_y", grad_y)
         if grad_y.shape != tape.y_shape:
             raise ValueError(f"grad_y has shape {grad_y.shape}; the output it belongs to has shape {tape.y_shape}")
         if check_finite and unseen is None:

@@ -180,6 +180,13 @@ def test_names_are_written_where_there_is_room_or_they_are_asked_for():
     assert not plot.graph(GRID).texts
 
 
+def test_long_names_can_be_read_on_dark_nodes_and_on_paper():
+    graph = ev.Graph(ev.generators.path(2).S, nodes=["a", "a long name"])
+    short, long = plot.graph(graph, [1.0, 1.0]).texts
+    assert short.get_color() == "white" and not short.get_path_effects()
+    assert long.get_color() != "white" and long.get_path_effects()
+
+
 def test_the_support_says_names():
     graph = ev.Graph(ev.generators.path(3).S, nodes=["ann", "bob", "cyd"])
     for chosen, expected in ((None, ["ann", "bob", "cyd"]), ([2, 0], ["cyd", "ann"])):

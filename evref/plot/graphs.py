@@ -153,6 +153,7 @@ def graph(
     """
     plt = pyplot()
     from matplotlib.colors import to_rgba
+    from matplotlib.patheffects import withStroke
 
     network = as_graph(graph)
     N = network.n_nodes
@@ -184,8 +185,13 @@ def graph(
     if labels is not False:
         dark = np.zeros(N, bool) if signal is None else np.abs(np.asarray(node_norm(signal)) - 0.5) > 0.3
         for i, text in enumerate(texts(labels, network)):
-            color = "white" if dark[i] else INK
-            ax.text(place[i, 0], place[i, 1], text, ha="center", va="center", fontsize=8, color=color, zorder=4)
+            wide = len(text) > 3  # reaches over the node, onto the paper
+            color = "white" if dark[i] and not wide else INK
+            effects = [withStroke(linewidth=2, foreground="white")] if wide else None
+            ax.text(
+                place[i, 0], place[i, 1], text, ha="center", va="center", fontsize=8, color=color, zorder=4,
+                path_effects=effects,
+            )  # fmt: skip
     margin = 0.12 * max(1e-9, float(np.ptp(place, axis=0).max())) if N > 1 else 1.0
     ax.set(
         xlim=(place[:, 0].min() - margin, place[:, 0].max() + margin),
