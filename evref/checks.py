@@ -46,8 +46,8 @@ def _is_plain(array: np.ndarray) -> bool:
     return array.flags.c_contiguous and array.flags.aligned
 
 
-def as_array(name: str, value: Any) -> np.ndarray:
-    """`value` as an array of whatever dtype; a ragged one is a ValueError, a masked one a TypeError.
+def as_array(name: str, value: Any, dtype: Any = None) -> np.ndarray:
+    """`value` as an array, of whatever dtype if none is given; a ragged one is a ValueError, a masked one a TypeError.
 
     >>> as_array("x", np.ma.array([1.0, 2.0], mask=[True, False]))
     Traceback (most recent call last):
@@ -59,9 +59,25 @@ def as_array(name: str, value: Any) -> np.ndarray:
             f"{name} is a masked array; expected an ordinary one ({name}.filled(value) makes it from a masked one)"
         )
     try:
-        return np.asarray(value)
+        return np.asarray(value, dtype)
     except ValueError as error:  # ragged nesting
         raise ValueError(f"{name} is not a rectangular array: {error}") from None
+
+
+def is_labelled(value: Any) -> bool:
+    """Whether `value` has names along an axis, as a pandas DataFrame or Series has."""
+    if isinstance(value, np.ndarray):
+        return False
+    return hasattr(value, "to_numpy") and (hasattr(value, "columns") or hasattr(value, "index"))
+
+
+def refuse_labelled(name: str, value: Any) -> None:
+    """TypeError for a table where nobody knows the graph that its names belong to."""
+    if is_labelled(value):
+        raise TypeError(
+            f"{name} is a {type(value).__name__}, whose names are not looked at here; expected an array "
+            f"(graph.align({name}) has the order of the nodes)"
+        )
 
 
 def as_floating(name: str, value: Any) -> np.ndarray:

@@ -182,6 +182,32 @@ class Module:
         )
 
     # ---- doors -----------------------------------------------------------------------------------------------------
+    def _by_name(self, argument: str, signal: Any, core: tuple[int, ...] | None) -> Any:
+        """A table, such as a DataFrame, as an array, its names in the order of the nodes; all else as it is.
+
+        Its rows are samples (shape `core`) of one feature.
+        """
+        if not checks.is_labelled(signal):
+            return signal
+        kind = type(signal).__name__
+        if self.graph is None or (core is not None and len(core) != 2):
+            raise TypeError(
+                f"{argument} is a {kind}, whose names are those of nodes; {type(self).__name__} has none here to hold "
+                f"them against; expected an array ({argument}.to_numpy())"
+            )
+        if core is not None and core[0] != 1:
+            raise ValueError(
+                f"{argument} is a {kind}, which has one feature; {type(self).__name__} expects {core[0]} "
+                "(np.stack([graph.align(table) for table in tables], axis=1) makes an array of several)"
+            )
+        values = self.graph.align(signal, argument)
+        return values[:, np.newaxis] if values.ndim == 2 else values
+
+    def _target_by_name(self, argument: str, target: Any) -> Any:
+        """A table of what the module shall give, where that is a signal; labels and the like as they are."""
+        core = self.out_shape
+        return target if core is None or len(core) != 2 else self._by_name(argument, target, core)
+
     def _as_batch(self, argument: str, x: Any, check_finite: bool = True) -> np.ndarray:
         """`x` with a batch axis in front; (features, nodes) and, for one feature, (nodes,) are one sample."""
         x = checks.as_floating(argument, x)
@@ -217,7 +243,13 @@ class Module:
         return y.shape[1:]
 
     def forward(self, params: Mapping[str, Any], x: Any, *, check_finite: bool = True) -> tuple[np.ndarray, Tape]:
-        """Output and the tape for `backward`. The output comes in the kind of `x`."""
+        """Output and the tape for `backward`. The output comes in the kind of `x`.
+
+        A DataFrame, with a row per sample and a column per node, is read by the names of the nodes
+        (:meth:`evref.Graph.align`) and stands for an array (samples, 1, nodes); a Series for one of shape (nodes,).
+        """
+        if not isinstance(x, np.ndarray):
+            x = self._by_name("x", x, self.in_shape)
         unseen = self._plain_to_see
         params = self._checked_parameters(params, check_finite=check_finite, unseen=unseen or ())
         batch = self._as_batch("x", x, check_finite and unseen is None)
@@ -243,6 +275,8 @@ class Module:
             raise ValueError(f"tape was written by {tape.signature}; this is {self.signature}")
         unseen = self._plain_to_see
         params = self._checked_parameters(params, check_finite=check_finite, unseen=unseen or ())
+        if not isinstance(grad_y, np.ndarray):
+            grad_y = self._by_name("grad_y", grad_y, self.out_shape)
         grad_y = checks.as_floating("grad_y", grad_y)
         if grad_y.shape != tape.y_shape:
             raise ValueError(f"grad_y has shape {grad_y.shape}; the output it belongs to has shape {tape.y_shape}")
@@ -269,6 +303,7 @@ class Module:
         """Directional derivative of the output along (dparams, dx)."""
         params = self._checked_parameters(params, check_finite=check_finite)
         dparams = self._checked_parameters(dparams, "dparams", check_finite)
+        x, dx = self._by_name("x", x, self.in_shape), self._by_name("dx", dx, self.in_shape)
         batch, dbatch = self._as_batch("x", x, check_finite), self._as_batch("dx", dx, check_finite)
         if np.shape(x) != np.shape(dx):
             raise ValueError(f"dx has shape {np.shape(dx)}; x has shape {np.shape(x)}, expected the same")

@@ -63,7 +63,7 @@ def test_imports_flow_one_way(path):
 
 def test_import_is_light():
     """Nothing heavy comes with `import evref`; compiled kernels and pictures are fetched when they are used."""
-    heavy = ("numba", "matplotlib", "networkx", "torch", "jax", "tqdm")
+    heavy = ("numba", "matplotlib", "networkx", "pandas", "torch", "jax", "tqdm")
     code = f"import sys, evref; print([m for m in {heavy} if m in sys.modules])"
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"

@@ -170,6 +170,33 @@ def test_labels_title_and_colorbars():
     assert [text.get_text() for text in named.texts] == list("abcd")
 
 
+def test_names_are_written_where_there_is_room_or_they_are_asked_for():
+    def written(n_nodes, **options):
+        graph = ev.Graph(ev.generators.path(n_nodes).S, nodes=[f"n{i}" for i in range(n_nodes)])
+        drawn = [text.get_text() for text in plot.graph(graph, **options).texts]
+        return drawn == list(graph.nodes) if drawn else False
+
+    assert written(30) and not written(31) and written(31, labels=True) and not written(30, labels=False)
+    assert not plot.graph(GRID).texts
+
+
+def test_long_names_can_be_read_on_dark_nodes_and_on_paper():
+    graph = ev.Graph(ev.generators.path(2).S, nodes=["a", "a long name"])
+    short, long = plot.graph(graph, [1.0, 1.0]).texts
+    assert short.get_color() == "white" and not short.get_path_effects()
+    assert long.get_color() != "white" and long.get_path_effects()
+
+
+def test_the_support_says_names():
+    graph = ev.Graph(ev.generators.path(3).S, nodes=["ann", "bob", "cyd"])
+    for chosen, expected in ((None, ["ann", "bob", "cyd"]), ([2, 0], ["cyd", "ann"])):
+        ax = plot.support(graph, nodes=chosen)
+        assert [label.get_text() for label in ax.get_xticklabels()] == expected
+        assert [label.get_text() for label in ax.get_yticklabels()] == expected
+    large = ev.Graph(ev.generators.path(61).S, nodes=[f"n{i}" for i in range(61)])
+    assert "n0" not in [label.get_text() for label in plot.support(large).get_xticklabels()]
+
+
 def test_single_node_and_no_edges():
     assert len(nodes(plot.graph(ev.Graph([[0]]), [3.0], edge_values=[1.0])).get_offsets()) == 1
     assert len(nodes(plot.graph(ev.Graph(np.zeros((4, 4))))).get_offsets()) == 4

@@ -257,6 +257,9 @@ def test_strongest_weights_names_the_nodes_they_join(ax):
     assert plot.strongest_weights(graph, phi, ax, count=2, names=names, colorbar=False) is ax
     ends = {names[i] for i in (*rows[chosen], *graph.indices[chosen])}
     assert {text.get_text() for text in ax.texts} == ends and len(ax.patches) == 2
+    ax.clear()
+    plot.strongest_weights(ev.Graph(graph.S, nodes=names), phi, ax, count=2, colorbar=False)
+    assert {text.get_text() for text in ax.texts} == ends
     with pytest.raises(ValueError, match="labels has 3 entries; expected 60"):
         plot.strongest_weights(graph, phi, ax, names=["a", "b", "c"])
 

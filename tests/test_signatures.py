@@ -39,6 +39,18 @@ def test_options_after_the_sizes_are_keyword_only(name):
     assert by_position <= SIZES
 
 
+def test_constructors_of_graphs_take_what_a_graph_is_by_position():
+    what = {
+        "from_adjacency": ["A"],
+        "from_networkx": ["G"],
+        "from_edges": ["n_nodes", "source", "target", "weight"],
+        "from_edge_index": ["edge_index", "n_nodes", "edge_weight"],
+    }
+    for name, expected in what.items():
+        parameters = inspect.signature(getattr(ev.Graph, name)).parameters.values()
+        assert [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD] == expected
+
+
 @pytest.mark.parametrize("name", CLASSES)
 def test_choices_are_literals(name):
     """An argument with a string as its default has a Literal that holds it: editors and mypy know what there is."""

@@ -73,10 +73,6 @@ class Experiment:
         """Where a drawing of the cell's graph puts its nodes, (N, 2); None leaves it to the drawing."""
         return None
 
-    def node_names(self, cell: dict[str, int]) -> tuple[str, ...] | None:
-        """What the nodes of the cell's graph are called in a drawing; None: by their numbers."""
-        return None
-
     def in_paper(self, model: str) -> tuple[float, float] | None:
         """The paper's figure to show beside ours; None where these settings are of another task than the paper's."""
         return self.paper.get(model)

@@ -52,8 +52,7 @@ class Around:
         self.sources = np.searchsorted(self.nodes, start)
         entries = spans(pattern.indptr[self.nodes], pattern.indptr[self.nodes + 1])
         self.entries = entries[np.isin(pattern.indices[entries], self.nodes)]
-        induced = Graph(graph.S[self.nodes][:, self.nodes])
-        self.filter = type(whole)(induced, **whole.config())
+        self.filter = type(whole)(graph._on(self.nodes), **whole.config())
 
     def __repr__(self) -> str:
         return f"Around({len(self.sources)} sources, {len(self.nodes)} of {self.whole.graph.n_nodes} nodes)"

@@ -197,7 +197,7 @@ class GraphAttention(Filter):
                 f"GraphAttention is not linear: its Phi depends on the signal, so that {what} exists only at a given "
                 f"one; pass x of one sample, shape ({self.in_features}, {self.graph.n_nodes})"
             )
-        batch = self._as_batch("x", x)
+        batch = self._as_batch("x", self._by_name("x", x, self.in_shape))
         if len(batch) != 1:
             raise ValueError(f"x has {len(batch)} samples; expected one, for every signal has a Phi of its own")
         return batch[0]

@@ -15,12 +15,15 @@ import numpy as np
 from scipy import sparse
 
 from .. import checks
+from .names import named_matrix
 
 MAX_NODES = 2**31 - 1  # node numbers are stored as int32
 
 
 def canonical(name: str, matrix: Any) -> sparse.csr_array:
     """`matrix`, dense or sparse of any format, as a canonical csr_array that shares no memory with it.
+
+    Of a DataFrame the columns come in the order of the rows, by name.
 
     >>> canonical("S", [[0, 2], [0, 0]]).toarray()
     array([[0., 2.],
@@ -36,7 +39,7 @@ def canonical(name: str, matrix: Any) -> sparse.csr_array:
         raise TypeError(
             f"{name} is {type(matrix).__name__}; expected a matrix (Graph.from_networkx takes such a graph)"
         )
-    array = _values(name, matrix)
+    array = _values(name, named_matrix(name, matrix, None)[0])
     n_nodes = _square(name, array.shape)
     rows, columns = np.nonzero(array)
     return assemble(name, n_nodes, rows, columns, array[rows, columns])

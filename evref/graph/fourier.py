@@ -69,6 +69,7 @@ class Fourier:
         >>> fourier_basis(generators.complete(2)).gft([1.0, 1.0]).round(12)
         array([0.        , 1.41421356])
         """
+        checks.refuse_labelled("x", x)
         x = self._signal("x", checks.as_floating("x", x), self.n_nodes)
         return x @ self.U_inverse.T.astype(np.result_type(x.dtype, self._unit(x)), copy=False)
 

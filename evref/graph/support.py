@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from .. import checks
-from . import convert, shifts
+from . import convert, names, shifts
 from .pattern import Pattern
 
 Direction = Literal["source-target", "target-source"]
@@ -27,18 +27,25 @@ class Graph(Pattern):
     An edge is a *nonzero* entry. Explicit zeros, and duplicates that sum to zero, are dropped; other duplicates are
     summed. The same matrix given dense or sparse is therefore the same graph.
 
-    Two graphs are equal if their S are equal, entry by entry; the dtype does not matter.
+    Two graphs are equal if their S are equal, entry by entry; the dtype does not matter, nor do the names of the nodes.
+    These decide one thing: in which order the columns of a DataFrame are read.
 
     Parameters
     ----------
     S : array_like or scipy.sparse matrix or array, shape (N, N)
         Weights in the convention above. To give a matrix in the other convention, or to have the direction asked for,
-        use :meth:`from_adjacency`. The matrix is copied.
+        use :meth:`from_adjacency`. The matrix is copied. A DataFrame must name the same nodes in its rows and in its
+        columns, in whatever order; the rows decide.
+    nodes : sequence, optional
+        Names of the nodes: N different hashable objects. Those of a DataFrame by default, else the numbers 0..N-1.
+        Given with a DataFrame, they are its own names in the order in which the nodes shall come.
 
     Attributes
     ----------
     n_nodes : int
         N.
+    nodes : tuple or range
+        The names. All graphs made from this one keep them, and saved networks do.
     S : scipy.sparse.csr_array, shape (N, N)
         Sorted, no duplicates, no explicit zeros; float32 stays, float64 stays, integers and bools become float64.
     indptr, indices : ndarray of int64 (N + 1,) and of int32 (nnz,)
@@ -72,9 +79,11 @@ class Graph(Pattern):
     diagonal: np.ndarray
     _entries = "one per entry of I + S"
 
-    def __init__(self, S: Any) -> None:
+    def __init__(self, S: Any, *, nodes: Any = None) -> None:
+        S, nodes = names.named_matrix("S", S, nodes)
         S = convert.canonical("S", S)
         n_nodes = S.shape[0]
+        nodes = names.as_names("nodes", nodes, n_nodes)
         ones = np.ones(max(n_nodes, S.nnz), dtype=np.int8)
         identity = sparse.csr_array((ones[:n_nodes], np.arange(n_nodes), np.arange(n_nodes + 1)), shape=S.shape)
         support = identity + sparse.csr_array((ones[: S.nnz], S.indices, S.indptr), shape=S.shape)
@@ -83,12 +92,12 @@ class Graph(Pattern):
         diagonal = np.flatnonzero(support.indices == rows).astype(np.int64)
         for array in (S.data, S.indices, S.indptr, diagonal):
             array.setflags(write=False)
-        self.__dict__.update(S=S, diagonal=diagonal)
+        self.__dict__.update(S=S, diagonal=diagonal, _nodes=nodes)
 
     # ---- other ways in -----------------------------------------------------------------------------------------------
     @classmethod
-    def from_adjacency(cls, A: Any, direction: Direction | None = None) -> Graph:
-        """Graph of an adjacency matrix, dense or sparse.
+    def from_adjacency(cls, A: Any, *, direction: Direction | None = None, nodes: Any = None) -> Graph:
+        """Graph of an adjacency matrix, dense or sparse, or of a DataFrame of one.
 
         Parameters
         ----------
@@ -96,6 +105,8 @@ class Graph(Pattern):
         direction : {"source-target", "target-source"}, optional
             What A[a, b] weighs: the edge a → b (as networkx and PyGSP have it; S = Aᵀ), or the edge b → a (S = A).
             May be left out only if A is symmetric.
+        nodes : sequence, optional
+            As for the class, which also says what becomes of a DataFrame.
 
         Examples
         --------
@@ -103,6 +114,7 @@ class Graph(Pattern):
         array([[0., 0.],
                [5., 0.]])
         """
+        A, nodes = names.named_matrix("A", A, nodes)
         W = convert.canonical("A", A)
         if direction is None:
             if not convert.is_symmetric(W):
@@ -110,37 +122,54 @@ class Graph(Pattern):
                     "direction is None and A is not symmetric; expected 'source-target' if A[a, b] weighs the edge "
                     "a -> b (networkx, PyGSP), or 'target-source' if it weighs b -> a (S = A)"
                 )
-            return cls(W)
-        return cls(W.T if checks.as_choice("direction", direction, Direction) == "source-target" else W)
+            return cls(W, nodes=nodes)
+        S = W.T if checks.as_choice("direction", direction, Direction) == "source-target" else W
+        return cls(S, nodes=nodes)
 
     @classmethod
-    def from_networkx(cls, G: Any, weight: str | None = "weight") -> Graph:
-        """Graph of a networkx graph, nodes in its order; an edge u → v lands in S[v, u].
+    def from_networkx(cls, G: Any, *, weight: str | None = "weight", nodes: Any = None) -> Graph:
+        """Graph of a networkx graph, nodes in its order and with their names; an edge u → v lands in S[v, u].
 
         An undirected edge goes both ways. Parallel edges of a multigraph are summed. An edge without the attribute
-        `weight` weighs 1, and with ``weight=None`` every edge does.
+        `weight` weighs 1, and with ``weight=None`` every edge does. `nodes` are the nodes of G in another order.
 
         Examples
         --------
         >>> import networkx as nx
-        >>> Graph.from_networkx(nx.DiGraph([("a", "b")])).S.toarray()
+        >>> graph = Graph.from_networkx(nx.DiGraph([("a", "b")]))
+        >>> graph.nodes
+        ('a', 'b')
+        >>> graph.S.toarray()
         array([[0., 0.],
                [1., 0.]])
         """
         if not all(hasattr(G, attribute) for attribute in ("nodes", "edges", "is_directed")):
             raise TypeError(f"G is {type(G).__name__}; expected a networkx graph")
-        number = {node: i for i, node in enumerate(G.nodes)}
-        if not number:
+        own = list(G.nodes)
+        if not own:
             raise ValueError("G has 0 nodes; expected at least one")
+        if nodes is not None:
+            own = [own[i] for i in names.places("the nodes of G", own, names.listed("nodes", nodes), "nodes")]
+        number = {node: i for i, node in enumerate(own)}
         # None is a legal attribute name to networkx, but no one stores weights under it.
         edges = [(number[u], number[v], 1 if weight is None else w) for u, v, w in G.edges(data=weight, default=1)]
         source, target, values = zip(*edges, strict=True) if edges else ((), (), ())
-        names = ("source", "target", f"edge attribute {weight!r} of G")
+        arguments = ("source", "target", f"edge attribute {weight!r} of G")
         undirected = not G.is_directed()
-        return cls(convert.from_pairs(len(number), source, target, values, undirected=undirected, names=names))
+        S = convert.from_pairs(len(own), source, target, values, undirected=undirected, names=arguments)
+        return cls(S, nodes=own)
 
     @classmethod
-    def from_edges(cls, n_nodes: int, source: Any, target: Any, weight: Any = None, undirected: bool = False) -> Graph:
+    def from_edges(
+        cls,
+        n_nodes: int,
+        source: Any,
+        target: Any,
+        weight: Any = None,
+        *,
+        undirected: bool = False,
+        nodes: Any = None,
+    ) -> Graph:
         """Graph of an edge list: source[e] → target[e] with weight[e], or 1.
 
         Edges given more than once are summed. With ``undirected=True`` each edge is given once, in either order, and
@@ -152,10 +181,10 @@ class Graph(Pattern):
         Graph(3 nodes, 4 edges, undirected)
         """
         undirected = checks.as_flag("undirected", undirected)
-        return cls(convert.from_pairs(n_nodes, source, target, weight, undirected=undirected))
+        return cls(convert.from_pairs(n_nodes, source, target, weight, undirected=undirected), nodes=nodes)
 
     @classmethod
-    def from_edge_index(cls, edge_index: Any, n_nodes: int, edge_weight: Any = None) -> Graph:
+    def from_edge_index(cls, edge_index: Any, n_nodes: int, edge_weight: Any = None, *, nodes: Any = None) -> Graph:
         """Graph of an edge index as PyTorch Geometric has it: row 0 the sources, row 1 the targets.
 
         Whatever `numpy.asarray` takes will do, a torch tensor on the CPU among it. Edges given more than once are
@@ -171,10 +200,16 @@ class Graph(Pattern):
         if pairs.ndim != 2 or pairs.shape[0] != 2:
             hint = "; is it transposed?" if pairs.ndim == 2 and pairs.shape[1] == 2 else ""
             raise ValueError(f"edge_index has shape {pairs.shape}; expected (2, edges){hint}")
-        names = ("edge_index[0]", "edge_index[1]", "edge_weight")
-        return cls(convert.from_pairs(n_nodes, pairs[0], pairs[1], edge_weight, names=names))
+        arguments = ("edge_index[0]", "edge_index[1]", "edge_weight")
+        return cls(convert.from_pairs(n_nodes, pairs[0], pairs[1], edge_weight, names=arguments), nodes=nodes)
 
     # ---- what it is --------------------------------------------------------------------------------------------------
+    @property
+    def nodes(self) -> Sequence[Any]:
+        """Names of the nodes, a tuple, or range(N) where they have none; ``nodes.index(name)`` is a node's number."""
+        own = self.__dict__["_nodes"]
+        return range(self.n_nodes) if own is None else own
+
     @property
     def n_edges(self) -> int:
         """M, the edges between different nodes as ordered pairs: an undirected edge counts twice."""
@@ -192,7 +227,7 @@ class Graph(Pattern):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Sixteen hex digits that name the support of I + S; the weights do not matter."""
+        """Sixteen hex digits that name the support of I + S; neither weights nor names of nodes matter."""
         digest = hashlib.sha256(np.array([self.n_nodes], dtype="<i8").tobytes())
         digest.update(self.indptr.astype("<i8", copy=False).data)
         digest.update(self.indices.astype("<i4", copy=False).data)
@@ -220,7 +255,8 @@ class Graph(Pattern):
         return hash(self.fingerprint)
 
     def __reduce__(self) -> tuple:
-        return _rebuilt, (type(self), self.S, self._layout)  # through the front door: unpickled arrays are writable
+        # Through the constructor: unpickled arrays are writable.
+        return _rebuilt, (type(self), self.S, self._layout, self.__dict__["_nodes"])
 
     # ---- other graphs from it ----------------------------------------------------------------------------------------
     def with_shift(self, name: shifts.Shift, **options: Any) -> Graph:
@@ -231,14 +267,30 @@ class Graph(Pattern):
                [0.5, 0.5]])
         """
         S = shifts.SHIFTS[checks.as_choice("name", name, shifts.Shift)](self, **options)
-        return _rebuilt(type(self), S, self._layout)
+        return self._with(S, self._layout)
 
     def permuted(self, order: Any) -> Graph:
-        """The same graph renumbered: its node i is node order[i] of this one, S' = S[order][:, order]."""
+        """The same graph renumbered: its node i is node order[i] of this one, S' = S[order][:, order].
+
+        A node keeps its name. Where nodes have none, that is its number in this graph.
+
+        >>> Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]]).permuted([2, 0, 1]).nodes
+        (2, 0, 1)
+        """
         order = convert.as_nodes("order", order, self.n_nodes)
         if order.size != self.n_nodes or np.unique(order).size != self.n_nodes:
             raise ValueError(f"order is not a permutation of 0..{self.n_nodes - 1}; expected each node exactly once")
-        return type(self)(self.S[order][:, order])
+        return self._on(order)
+
+    def _on(self, chosen: np.ndarray) -> Graph:
+        """The graph on some of the nodes, different ones, in that order: S[chosen][:, chosen], with their names."""
+        own = self.nodes
+        nodes = names.without_defaults([own[i] for i in chosen.tolist()])
+        return _rebuilt(type(self), self.S[chosen][:, chosen], None, nodes)
+
+    def _with(self, S: Any, order: np.ndarray | None) -> Graph:
+        """The same nodes, another S and layout."""
+        return _rebuilt(type(self), S, order, self.__dict__["_nodes"])
 
     def local_order(self) -> np.ndarray:
         """An order of the nodes in which neighbours are close to each other: reverse Cuthill–McKee.
@@ -280,11 +332,38 @@ class Graph(Pattern):
         >>> graph.with_local_layout() == graph
         True
         """
-        return _rebuilt(type(self), self.S, self.local_order())
+        return self._with(self.S, self.local_order())
 
     def transposed(self) -> Graph:
         """The graph with every edge turned round: S' = Sᵀ."""
-        return _rebuilt(type(self), self.S.T, self._layout)
+        return self._with(self.S.T, self._layout)
+
+    # ---- signals by name ---------------------------------------------------------------------------------------------
+    def align(self, table: Any, argument: str = "table") -> np.ndarray:
+        """The numbers of a table in the order of the nodes, which are found by name.
+
+        What filters and networks do with a table they are given. For signals of several features, with a table each,
+        ``np.stack([graph.align(a), graph.align(b)], axis=1)`` has the shape (samples, 2, nodes).
+
+        Parameters
+        ----------
+        table : pandas.DataFrame or Series, or what is like them
+            A DataFrame has a row per sample and a column per node; a Series an entry per node. In any order.
+        argument : str
+            What an error message calls it.
+
+        Returns
+        -------
+        ndarray, shape (samples, nodes) or (nodes,)
+
+        Raises
+        ------
+        ValueError
+            Its names are not those of the nodes; the message says which are missing and which unknown.
+        TypeError
+            It has no names, or its numbers have a dtype that is not supported.
+        """
+        return names.aligned(argument, table, self.nodes)
 
     # ---- on the support ----------------------------------------------------------------------------------------------
     def within(self, hops: int) -> tuple[np.ndarray, np.ndarray]:
@@ -349,9 +428,10 @@ class Graph(Pattern):
         return Pattern(self.indptr - np.arange(self.n_nodes + 1), self.indices[between], self._layout)
 
 
-def _rebuilt(kind: type[Graph], S: Any, order: np.ndarray | None) -> Graph:
-    """A graph with the layout `order`, if any."""
+def _rebuilt(kind: type[Graph], S: Any, order: np.ndarray | None, nodes: tuple[Any, ...] | None = None) -> Graph:
+    """A graph with the layout `order` and the names `nodes`, if any."""
     graph = kind(S)
+    graph.__dict__["_nodes"] = nodes  # known to be good
     if order is not None:
         order.setflags(write=False)
         graph.__dict__["_order"] = order

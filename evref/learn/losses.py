@@ -132,6 +132,8 @@ class MeanSquaredError(Loss):
     name = "mean_squared_error"
 
     def check_target(self, target: Any, shape: tuple[int, ...], argument: str = "target") -> Array:
+        if len(shape) == 1:  # a Series of one sample's outputs: the loss does not know whose names these are
+            checks.refuse_labelled(argument, target)
         values = checks.as_floating(argument, target)
         if values.shape != shape:
             raise ValueError(f"{argument} has shape {values.shape}; expected {shape}, that of the prediction")
@@ -146,21 +148,85 @@ class MeanSquaredError(Loss):
 def encode_labels(labels: Any) -> tuple[Array, Array]:
     """Codes 0..C-1 and the sorted array of C classes, with `classes[codes]` the labels again.
 
+    Parameters
+    ----------
+    labels : sequence, ndarray, or a column of a DataFrame
+        Numbers, bools or strings, all of one kind. Only classes that occur count, also of a categorical column.
+
+    Returns
+    -------
+    codes : ndarray of int, one per label
+    classes : ndarray, of numbers, bools or strings
+        To be kept with a network, give them to :class:`Network`.
+
+    Raises
+    ------
+    ValueError
+        Labels are missing (None, NaN, pandas' NA) or infinite; or there is more than one axis.
+    TypeError
+        Labels of several kinds, or of another kind.
+
+    Examples
+    --------
     >>> codes, classes = encode_labels(["poe", "austen", "poe"])
     >>> codes
     array([1, 0, 1])
     >>> classes
     array(['austen', 'poe'], dtype='<U6')
     """
-    array = checks.as_array("labels", labels)
-    if array.ndim != 1:
-        raise ValueError(f"labels has shape {array.shape}; expected one dimension, one label per sample")
-    if array.dtype == object:
-        raise TypeError("labels has dtype object; expected numbers, bools or strings, all of one kind")
-    if array.dtype.kind in "fc" and not np.isfinite(array).all():
-        raise ValueError("labels has values that are not finite; expected one class per sample")
-    classes, codes = np.unique(array, return_inverse=True)
+    classes, codes = np.unique(as_classes("labels", labels), return_inverse=True)
     return codes, classes
+
+
+KINDS: dict[str, tuple[type, ...]] = {
+    "strings": (str,),
+    "bools": (bool, np.bool_),
+    "numbers": (int, float, np.integer, np.floating),  # after bools, which are integers to Python
+}
+
+
+def as_classes(argument: str, labels: Any) -> Array:
+    """One-dimensional array of numbers, bools or strings; of a list or of objects, each one is looked at."""
+    # NumPy would make strings of a number among strings, and of what stands for a missing one.
+    array = checks.as_array(argument, labels, None if hasattr(labels, "dtype") else object)
+    if array.ndim != 1:
+        raise ValueError(f"{argument} has shape {array.shape}; expected one dimension, one label per sample")
+    if array.dtype.kind in "SU":
+        return array
+    if array.dtype.kind in "biufcmM":
+        missing = np.flatnonzero(~np.isfinite(array))
+    else:
+        array = array.astype(object)
+        missing = np.flatnonzero([_is_missing(value) for value in array])
+        _require_one_kind(argument, array, np.delete(np.arange(array.size), missing))
+    if missing.size:
+        raise ValueError(
+            f"{argument} has {missing.size} value(s) that are missing or not finite, the first {array[missing[0]]} at "
+            f"index {missing[0]}; expected one class per sample"
+        )
+    return np.array(array.tolist()) if array.dtype == object else array
+
+
+def _require_one_kind(argument: str, array: Array, positions: Array) -> None:
+    kinds = [_kind(array[i]) for i in positions]
+    other = next((i for i, kind in zip(positions, kinds, strict=True) if kind is None or kind != kinds[0]), None)
+    if other is not None:
+        raise TypeError(
+            f"{argument} has dtype object, with {array[other]!r} ({type(array[other]).__name__}) at index {other}; "
+            "expected numbers, bools or strings, all of one kind"
+        )
+
+
+def _is_missing(value: Any) -> bool:
+    """None, infinite, or nothing that equals itself: NaN, NaT, pandas' NA (whose comparisons have no truth value)."""
+    try:
+        return value is None or bool(value != value) or value in (np.inf, -np.inf)
+    except (TypeError, ValueError):
+        return True
+
+
+def _kind(value: Any) -> str | None:
+    return next((kind for kind, types in KINDS.items() if isinstance(value, types)), None)
 
 
 def accuracy(prediction: Any, target: Any) -> float:

@@ -13,7 +13,7 @@ from ..contract import Module, Parameters
 from ..filters import EdgeVariant, Polynomial
 from .activations import MaxActivation, Tanh
 from .dense import Dense
-from .losses import Loss
+from .losses import Loss, as_classes
 
 Array = np.ndarray
 
@@ -30,12 +30,22 @@ class Network(Module):
     Parameters
     ----------
     layers : iterable of Module
-        Filters, activations, readouts, other networks. All that live on a graph must share its support.
+        Filters, activations, readouts, other networks. All that live on a graph must share its support, and the names
+        of its nodes where they have some. Signals given as a DataFrame are read by the names of the first.
+    classes : sequence, optional
+        What the outputs of the readout stand for, as :func:`encode_labels` gives them: different numbers, bools or
+        strings, one per output. Nothing is computed with them; files keep them.
+
+    Attributes
+    ----------
+    classes : ndarray or None
+        ``net.classes[net.predict(params, x).argmax(axis=-1)]`` are names.
 
     Raises
     ------
     ValueError
-        Where the output of a layer does not fit the next, or two layers live on different graphs.
+        Where the output of a layer does not fit the next, two layers live on different graphs, or there are not as many
+        classes as outputs.
 
     >>> net = Network([Dense((2,), outputs=2, bias=False), Tanh(), Dense((2,), outputs=1)])
     >>> net.parameter_shapes()
@@ -49,7 +59,7 @@ class Network(Module):
 
     name = "network"
 
-    def __init__(self, layers: Iterable[Module]) -> None:
+    def __init__(self, layers: Iterable[Module], *, classes: Any = None) -> None:
         self.layers: tuple[Module, ...] = tuple(layers)
         if not self.layers:
             raise ValueError("layers is empty; expected at least one layer")
@@ -58,6 +68,7 @@ class Network(Module):
                 raise TypeError(f"layers[{i}] is {type(layer).__name__}; expected a filter, a layer or a network")
         self._in_shape, self._out_shape = self._chain_shapes()
         self.graph = self._common_graph()
+        self.classes = None if classes is None else self._checked_classes(classes)
         # (name in the layer, name in the network) for the parameters of each layer
         self._names = [[(p, f"{i}.{p}") for p in layer.parameter_shapes()] for i, layer in enumerate(self.layers)]
         self._first = next((i for i, names in enumerate(self._names) if names), None)  # layer with parameters
@@ -85,7 +96,7 @@ class Network(Module):
         on_graph = [i for i, layer in enumerate(self.layers) if layer.graph is not None]
         if not on_graph:
             return None
-        first = self.layers[on_graph[0]].graph
+        first = named = self.layers[on_graph[0]].graph
         for i in on_graph[1:]:
             other = self.layers[i].graph
             if other.fingerprint != first.fingerprint:
@@ -93,7 +104,25 @@ class Network(Module):
                     f"{self._label(on_graph[0])} lives on graph {first.fingerprint}, {self._label(i)} on graph "
                     f"{other.fingerprint}; expected one support for the whole network"
                 )
+            if isinstance(named.nodes, range):
+                named = other
+            elif not isinstance(other.nodes, range) and other.nodes != named.nodes:
+                at = next(n for n, (a, b) in enumerate(zip(named.nodes, other.nodes, strict=True)) if a != b)
+                raise ValueError(
+                    f"node {at} of {self._label(i)} is called {other.nodes[at]!r}, in a layer before it "
+                    f"{named.nodes[at]!r}; expected the same names in the whole network"
+                )
         return first
+
+    def _checked_classes(self, classes: Any) -> Array:
+        names = as_classes("classes", classes)
+        if self.out_shape != names.shape:
+            raise ValueError(f"classes has {names.size} entries; the network gives shape {self.out_shape} per sample")
+        if np.unique(names).size != names.size:
+            raise ValueError("classes has an entry more than once; expected different ones")
+        names = names.copy()
+        names.setflags(write=False)
+        return names
 
     @classmethod
     def examples(cls, graph: Any, rng: Any = None) -> Iterator[Self]:
@@ -109,6 +138,10 @@ class Network(Module):
     @property
     def out_shape(self) -> tuple[int, ...] | None:
         return self._out_shape
+
+    def config(self) -> dict[str, Any]:
+        classes = {} if self.classes is None else {"classes": self.classes.tolist()}
+        return {"layers": self.layers, **classes}
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
         return {f"{i}.{p}": s for i, layer in enumerate(self.layers) for p, s in layer.parameter_shapes().items()}
@@ -167,6 +200,8 @@ class Network(Module):
         >>> found.x.round(4)  # weight 2, bias 3
         array([2., 3.])
         """
+
+        x, target = self._by_name("x", x, self.in_shape), self._target_by_name("target", target)
 
         def value_and_gradient(vector: Array) -> tuple[float, Array]:
             params = self.from_vector(vector)

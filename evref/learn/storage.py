@@ -17,7 +17,7 @@ import struct
 import sys
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -179,7 +179,8 @@ def save_parameters(path: Any, params: Mapping[str, Any], module: Module | None 
         Written exactly so; no suffix is added.
     params : dict of arrays
     module : Module, optional
-        Its signature and support go into the file, and `load_parameters` holds another module against them.
+        Its signature, its support and the names of its nodes go into the file, and `load_parameters` holds another
+        module against them.
     """
     if module is None:
         arrays = {str(name): checks.as_floating(f"params[{name!r}]", array) for name, array in params.items()}
@@ -194,7 +195,8 @@ def load_parameters(path: Any, module: Module | None = None) -> Parameters:
     Raises
     ------
     ValueError
-        If the file is damaged or foreign, or its names, shapes or graph are not those of `module`.
+        If the file is damaged or foreign, or its names, shapes or graph are not those of `module`. Where both have
+        names for their nodes, these must be the same, node by node.
     """
     header, arrays = read_archive(path, ("parameters", "network"))
     params = without_prefix("params", arrays)
@@ -203,7 +205,18 @@ def load_parameters(path: Any, module: Module | None = None) -> Parameters:
     saved, ours = header.get("graph"), _belonging(module)["graph"]
     if saved is not None and ours is not None and saved != ours:
         raise ValueError(f"{os.fspath(path)}: a model of graph {saved}; {type(module).__name__} lives on graph {ours}")
+    there = _decoded_names(path, header).get(FIRST)
+    names = None if module.graph is None else module.graph.nodes
+    if there is not None and names is not None and not isinstance(names, range) and names != tuple(there):
+        raise ValueError(
+            f"{os.fspath(path)}: a model of nodes called {_head(there)}; those of {type(module).__name__} are called "
+            f"{_head(names)}"
+        )
     return _fitting(path, params, module)
+
+
+def _head(names: Sequence[Any]) -> str:
+    return ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else "")
 
 
 def _belonging(module: Module | None) -> dict[str, Any]:
@@ -211,6 +224,7 @@ def _belonging(module: Module | None) -> dict[str, Any]:
     return {
         "signature": None if module is None else module.signature,
         "graph": None if graph is None else graph.fingerprint,
+        **_encoded_names([] if graph is None else [graph]),
     }
 
 
@@ -223,19 +237,30 @@ def _fitting(path: Any, params: Parameters, module: Module) -> Parameters:
 
 # ---- networks --------------------------------------------------------------------------------------------------------
 def save_network(path: Any, network: Module, params: Mapping[str, Any]) -> None:
-    """Save a network (or a single filter) with its parameters and its graph, so that the file stands alone."""
+    """Save a network (or a single filter) with its parameters and its graph, so that the file stands alone.
+
+    The names of the graph's nodes are in the file, and the network's `classes`.
+
+    Raises
+    ------
+    TypeError
+        A class that is in no catalogue; nodes whose names are not strings, numbers or tuples of them.
+    """
     if not isinstance(network, Module):
         raise TypeError(f"network is {type(network).__name__}; expected a Network, a filter or a layer")
     arrays = with_prefix("params", network._checked_parameters(params, check_finite=False))
-    described = _Encoder(arrays).encode(network)
-    write_archive(path, "network", {**_belonging(network), "module": described}, arrays)
+    encoder = _Encoder(arrays)
+    described = encoder.encode(network)
+    header = {**_belonging(network), **_encoded_names(encoder.graphs), "module": described}
+    write_archive(path, "network", header, arrays)
 
 
 def load_network(path: Any) -> tuple[Any, Parameters]:
     """The network and the parameters of a file of `save_network`."""
     header, arrays = read_archive(path, ("network",))
+    names = _decoded_names(path, header)
     try:
-        network = _Decoder(arrays).decode(header.get("module"))
+        network = _Decoder(arrays, names).decode(header.get("module"))
     except RecursionError:
         raise ValueError(f"{os.fspath(path)}: the network is nested too deeply") from None
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, MemoryError) as error:
@@ -300,8 +325,8 @@ class _Encoder:
 class _Decoder:
     """The way back. Raises whatever a constructor raises; the caller adds the file's name."""
 
-    def __init__(self, arrays: dict[str, np.ndarray]) -> None:
-        self.arrays = arrays
+    def __init__(self, arrays: dict[str, np.ndarray], names: dict[str, list[Any]]) -> None:
+        self.arrays, self.names = arrays, names
         self.graphs: dict[str, Graph] = {}
 
     def decode(self, value: Any) -> Any:
@@ -328,5 +353,50 @@ class _Decoder:
         if entry not in self.graphs:
             indptr, indices, data = (self.arrays[f"{entry}.{part}"] for part in ("indptr", "indices", "data"))
             n_nodes = len(indptr) - 1
-            self.graphs[entry] = Graph(sparse.csr_array((data, indices, indptr), shape=(n_nodes, n_nodes)))
+            S = sparse.csr_array((data, indices, indptr), shape=(n_nodes, n_nodes))
+            self.graphs[entry] = Graph(S, nodes=self.names.get(entry))
         return self.graphs[entry]
+
+
+# ---- names of nodes --------------------------------------------------------------------------------------------------
+FIRST = "graph.0"  # the graph of the module itself: what is encoded first
+
+
+def _encoded_names(graphs: Sequence[Graph]) -> dict[str, Any]:
+    """The part of the header that names the nodes of those graphs whose nodes have names."""
+    names = {
+        f"graph.{number}": [_encoded_name(i, name) for i, name in enumerate(graph.nodes)]
+        for number, graph in enumerate(graphs)
+        if not isinstance(graph.nodes, range)
+    }
+    return {"nodes": names} if names else {}
+
+
+def _encoded_name(node: int, name: Any) -> Any:
+    if isinstance(name, (str, int, float)):
+        return name
+    if isinstance(name, tuple):
+        return {"tuple": [_encoded_name(node, part) for part in name]}
+    raise TypeError(
+        f"node {node} is called {name!r} ({type(name).__name__}); files hold names that are strings, numbers or tuples "
+        "of them (Graph(graph.S, nodes=...) gives others)"
+    )
+
+
+def _decoded_names(path: Any, header: dict[str, Any]) -> dict[str, list[Any]]:
+    names = header.get("nodes", {})
+    if not isinstance(names, dict) or not all(isinstance(these, list) for these in names.values()):
+        raise ValueError(f"{os.fspath(path)}: the names of the nodes are not lists of names")
+    try:
+        return {entry: [_decoded_name(name) for name in these] for entry, these in names.items()}
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{os.fspath(path)}: the names of the nodes cannot be read ({error})") from None
+
+
+def _decoded_name(value: Any) -> Any:
+    match value:
+        case str() | int() | float():
+            return value
+        case {"tuple": list(parts)}:
+            return tuple(_decoded_name(part) for part in parts)
+    raise ValueError(f"{type(value).__name__} is no name")

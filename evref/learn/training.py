@@ -105,7 +105,9 @@ def fit(
     params : dict of arrays
         Where to start; not changed.
     data : (x, y)
-        Signals (samples, features, nodes) and their targets.
+        Signals (samples, features, nodes) and their targets. A DataFrame, with a row per sample and a column per node,
+        is read by the names of the nodes and stands for signals of one feature; so is one of targets, where the network
+        gives such signals.
     loss : Loss
     optimizer : Optimizer
     epochs : int
@@ -235,14 +237,15 @@ def fit(
 def _checked_data(argument: str, data: Any, network: Module, loss: Loss, check_finite: bool) -> tuple[Array, Array]:
     if not isinstance(data, (tuple, list)) or len(data) != 2:
         raise TypeError(f"{argument} is {type(data).__name__}; expected a pair (x, y)")
-    x = checks.as_floating(f"{argument}[0]", data[0])
+    x = checks.as_floating(f"{argument}[0]", network._by_name(f"{argument}[0]", data[0], network.in_shape))
     core = network.in_shape
     if x.ndim < 1 or len(x) == 0 or (core is not None and x.shape[1:] != core):
         expected = "(samples, ...)" if core is None else f"(samples, {', '.join(map(str, core))})"
         hint = "" if core is None else shape_hint(f"{argument}[0]", x.shape, core)
         raise ValueError(f"{argument}[0] has shape {x.shape}; expected {expected} with at least one sample{hint}")
     out = x.shape[1:] if network.out_shape is None else network.out_shape
-    y = loss.check_target(data[1], (len(x), *out), f"{argument}[1]")
+    target = network._target_by_name(f"{argument}[1]", data[1])
+    y = loss.check_target(target, (len(x), *out), f"{argument}[1]")
     if check_finite:
         checks.require_finite(f"{argument}[0]", x)
         checks.require_finite(f"{argument}[1]", y)

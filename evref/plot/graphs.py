@@ -22,6 +22,7 @@ from .style import (
     edges,
     line_widths,
     mirrored,
+    named,
     outer,
     places,
     pyplot,
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap, Normalize
 
+MAX_GRID = 60  # rows: up to here squares are large enough for a grid between them, and for names beside them
 MAX_LAYOUT = 2000  # nodes: the layout works on a dense matrix of distances
+MAX_NAMES = 30  # nodes: in larger drawings their names are written if asked for
 MAX_IMAGE = 4000  # nodes: the support is shown as a dense image
 
 
@@ -108,7 +111,7 @@ def graph(
     edge_limit: float | None = None,
     node_size: float | None = None,
     arrows: bool | None = None,
-    labels: bool | Sequence[Any] = False,
+    labels: bool | Sequence[Any] | None = None,
     title: str | None = None,
     colorbar: bool = False,
 ) -> Axes:
@@ -133,7 +136,8 @@ def graph(
         Draw an arrow j → i for each entry instead of two halves for each edge; by default in directed graphs only. An
         entry that is zero has a thin line and no arrow.
     labels : bool or sequence, optional
-        Write the numbers of the nodes, or these texts, into the nodes.
+        Write the names of the nodes (their numbers, where they have none), or these texts, into the nodes. By default
+        names are written in graphs of up to 30 nodes, numbers never.
     title : str, optional
     colorbar : bool
         Add a scale for what is coloured.
@@ -149,9 +153,12 @@ def graph(
     """
     plt = pyplot()
     from matplotlib.colors import to_rgba
+    from matplotlib.patheffects import withStroke
 
     network = as_graph(graph)
     N = network.n_nodes
+    if checks.is_labelled(values):
+        values = network.align(values, "values")
     signal = None if values is None else vector("values", values, N, "one per node")
     weight = None if edge_values is None else vector("edge_values", edge_values, network.nnz, "one per entry of I + S")
     place = layout(network) if positions is None else places(positions, N)
@@ -173,11 +180,18 @@ def graph(
         style = {"edgecolors": ring, "linewidths": np.maximum(0.8, line_widths(own, edge_norm))}
     colors = "white" if signal is None else node_map(node_norm(signal))
     ax.scatter(place[:, 0], place[:, 1], s=size, c=colors, zorder=3, **style)
+    if labels is None:
+        labels = named(network, MAX_NAMES)
     if labels is not False:
         dark = np.zeros(N, bool) if signal is None else np.abs(np.asarray(node_norm(signal)) - 0.5) > 0.3
-        for i, text in enumerate(texts(labels, N)):
-            color = "white" if dark[i] else INK
-            ax.text(place[i, 0], place[i, 1], text, ha="center", va="center", fontsize=8, color=color, zorder=4)
+        for i, text in enumerate(texts(labels, network)):
+            wide = len(text) > 3  # reaches over the node, onto the paper
+            color = "white" if dark[i] and not wide else INK
+            effects = [withStroke(linewidth=2, foreground="white")] if wide else None
+            ax.text(
+                place[i, 0], place[i, 1], text, ha="center", va="center", fontsize=8, color=color, zorder=4,
+                path_effects=effects,
+            )  # fmt: skip
     margin = 0.12 * max(1e-9, float(np.ptp(place, axis=0).max())) if N > 1 else 1.0
     ax.set(
         xlim=(place[:, 0].min() - margin, place[:, 0].max() + margin),
@@ -280,7 +294,8 @@ def support(
     nodes : array_like of int, optional
         Only these rows and columns, in this order.
     labels : sequence, optional
-        Names of all nodes, written at the rows and columns.
+        Texts for all nodes, written at the rows and columns. By default the names of the nodes where they have some and
+        at most 60 are shown, else numbers.
 
     Returns
     -------
@@ -311,15 +326,16 @@ def support(
     ax.imshow(np.ma.masked_invalid(image), cmap=cmap, norm=norm, interpolation="nearest")
     ax.set(xlabel="from node j", ylabel="to node i")
     n = chosen.size
-    if n <= 60:  # a white grid, while squares are large enough
+    if n <= MAX_GRID:  # a white grid, while squares are large enough
         ax.set_xticks(np.arange(n + 1) - 0.5, minor=True)
         ax.set_yticks(np.arange(n + 1) - 0.5, minor=True)
         ax.grid(which="minor", color="white", linewidth=min(0.8, 16 / n))
         ax.tick_params(which="minor", length=0)
-    if labels is None and nodes is None:
+    if labels is None and nodes is None and not named(network, MAX_GRID):
         ax.locator_params(integer=True)
     else:
-        written = [texts(True if labels is None else labels, N)[node] for node in chosen]
+        every = texts(True if labels is None else labels, network)
+        written = [every[node] for node in chosen]
         size = min(9.0, 280 / n)
         ax.set_xticks(range(n), written, rotation=90, fontsize=size)
         ax.set_yticks(range(n), written, fontsize=size)

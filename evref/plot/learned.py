@@ -79,7 +79,7 @@ def strongest_weights(
     count : int
         How many entries are drawn; those that are zero never are.
     names : sequence, optional
-        Of all nodes; by default their numbers.
+        Texts for all nodes; by default their names, or where they have none their numbers.
     limit : float, optional
         The colour scale goes from -limit to limit; by default the largest absolute value.
     colorbar : bool
@@ -91,7 +91,7 @@ def strongest_weights(
     from matplotlib.patches import FancyArrowPatch
 
     weight = vector("phi", phi, as_graph(graph).nnz, "one per entry of I + S")
-    labels = texts(True if names is None else names, graph.n_nodes)
+    labels = texts(True if names is None else names, graph)
     order = np.argsort(-np.abs(weight), kind="stable")[: checks.as_count("count", count, minimum=1)]
     order = order[weight[order] != 0][::-1]  # the strongest last, on top
     target = np.repeat(np.arange(graph.n_nodes), np.diff(graph.indptr))[order]

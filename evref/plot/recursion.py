@@ -168,9 +168,9 @@ class _Single:
         self.phi0: Any = None if phi0 is None else phi0[f, g]  # (nodes,)
 
     def sample(self, name: str, value: Any, features: int, feature: int) -> np.ndarray:
-        array = checks.as_floating(name, value)
-        checks.require_finite(name, array)
         N = self.filter.graph.n_nodes
+        array = checks.as_floating(name, self.filter._by_name(name, value, (features, N)))
+        checks.require_finite(name, array)
         allowed = [(features, N), (1, features, N), *([(N,)] if features == 1 else [])]
         if array.shape not in allowed:
             shapes = " or ".join(map(str, allowed))

@@ -171,7 +171,6 @@ def _on_the_graph(experiment: Experiment, cell: dict[str, int], graph: Graph, ph
 def _matrices_and_arrows(
     experiment: Experiment, cell: dict[str, int], graph: Graph, phi: np.ndarray, limit: float
 ) -> Figure:
-    names = experiment.node_names(cell)
     few = graph.n_nodes <= MANY_NODES
     shape = (2, len(phi)) if len(phi) > 1 else (1, 2)  # a matrix above its arrows, or beside them
     figure, axes = pyplot().subplots(
@@ -180,8 +179,8 @@ def _matrices_and_arrows(
     for k, (matrix, arrows) in enumerate(axes.T if len(phi) > 1 else [axes[0]]):
         matrix.set_title(f"$\\Phi^{{({k + 1})}}$")
         chosen = None if few else _loudest(graph, phi[k])
-        support(graph, phi[k], matrix, limit=limit, colorbar=False, nodes=chosen, labels=names)
-        strongest_weights(graph, phi[k], arrows, count=DRAWN, names=names, limit=limit, colorbar=False)
+        support(graph, phi[k], matrix, limit=limit, colorbar=False, nodes=chosen)
+        strongest_weights(graph, phi[k], arrows, count=DRAWN, limit=limit, colorbar=False)
     which = "" if few else f"matrix: the {SHOWN_NODES} nodes with the largest sums of squares; "
     figure.supxlabel(f"{which}arrows: the {DRAWN} largest entries, j → i is φ_ij, a ring φ_ii", fontsize="small")
     return figure

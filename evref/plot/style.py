@@ -45,11 +45,17 @@ def places(value: Any, n_nodes: int) -> np.ndarray:
     return array
 
 
-def texts(labels: Any, n_nodes: int) -> list[str]:
-    texts = [str(i) for i in range(n_nodes)] if labels is True else [str(text) for text in labels]
-    if len(texts) != n_nodes:
-        raise ValueError(f"labels has {len(texts)} entries; expected {n_nodes}, one per node")
+def texts(labels: Any, graph: Graph) -> list[str]:
+    """One per node; True stands for their names."""
+    texts = [str(text) for text in (graph.nodes if labels is True else labels)]
+    if len(texts) != graph.n_nodes:
+        raise ValueError(f"labels has {len(texts)} entries; expected {graph.n_nodes}, one per node")
     return texts
+
+
+def named(graph: Graph, at_most: int) -> bool:
+    """Whether a drawing says the names of nodes unasked: they have some, and there is room for so many."""
+    return graph.n_nodes <= at_most and not isinstance(graph.nodes, range)
 
 
 def edges(graph: Graph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -103,6 +103,7 @@ def name_of(module: Any) -> str:
 
 
 def float64_copy(name: str, value: Any) -> np.ndarray:
+    checks.refuse_labelled(name, value)
     array = np.array(checks.as_floating(name, value), dtype=np.float64, order="C")
     if not np.isfinite(array).all():
         raise ValueError(f"{name} holds NaN or inf; derivatives are checked at finite points only")

@@ -69,7 +69,8 @@ def test_signals_are_the_counts_of_the_graph_s_words_and_labels_say_whose():
     experiment, corpus = Authorship(), load_corpus()
     graph, data = experiment.problem(CELL)
     ours, others = experiment.divisions(corpus, CELL)
-    _, kept = signature(corpus.network(ours.train))
+    _, kept = signature(corpus.network(ours.train), corpus.words)
+    assert graph.nodes == tuple(corpus.words[word] for word in kept)
     assert data.x_test.shape == (340, 1, graph.n_nodes) and data.x_test.dtype == np.float32
     np.testing.assert_array_equal(data.x_test[data.y_test == 1, 0], corpus.counts[ours.test][:, kept])
     np.testing.assert_array_equal(data.x_train[data.y_train == 0, 0], corpus.counts[others.train][:, kept])

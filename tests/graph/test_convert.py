@@ -232,13 +232,18 @@ def test_bool_duplicates_count_twice():
         (ValueError, r"weight has shape \(\); expected \(1,\)", (3, [0], [1], 2.0)),
         (ValueError, "weight has 1 value", (3, [0], [1], [np.inf])),
         (TypeError, "weight has dtype complex128", (3, [0], [1], [1j])),
-        (TypeError, "undirected is 1 ", (3, [0], [1], None, 1)),
-        (ValueError, "in both orders", (3, [0, 1], [1, 0], None, True)),
     ],
 )
 def test_bad_edge_lists(error, message, arguments):
     with pytest.raises(error, match=message):
         Graph.from_edges(*arguments)
+
+
+def test_undirected_edge_lists_name_each_edge_once():
+    with pytest.raises(TypeError, match="undirected is 1 "):
+        Graph.from_edges(3, [0], [1], undirected=1)
+    with pytest.raises(ValueError, match="in both orders"):
+        Graph.from_edges(3, [0, 1], [1, 0], undirected=True)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ A network is kept as its pairs by distance, so that α can be chosen later and s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -52,8 +53,8 @@ def network(pairs: Pairs, n_words: int, decay: float) -> np.ndarray:
     return np.bincount(pairs.pair, weights, minlength=n_words**2).reshape(n_words, n_words)
 
 
-def signature(W: np.ndarray) -> tuple[Graph, np.ndarray]:
-    """An author's graph, from the sum W of the networks of known excerpts.
+def signature(W: np.ndarray, words: Sequence[str]) -> tuple[Graph, np.ndarray]:
+    """An author's graph, from the sum W of the networks of known excerpts; its nodes have the names of the words.
 
     Rows are divided by their sums, words without any edge dropped, W made ½(W + Wᵀ), its largest component kept, and
     divided by its largest eigenvalue. (In that order: the words without edges are components of their own.)
@@ -62,7 +63,7 @@ def signature(W: np.ndarray) -> tuple[Graph, np.ndarray]:
     -------
     graph : Graph
     kept : ndarray of int
-        The words that are its nodes, rising.
+        The numbers of the words that are its nodes, rising.
     """
     total = W.sum(axis=1, keepdims=True)
     W = np.divide(W, total, out=np.zeros_like(W), where=total > 0)
@@ -71,4 +72,5 @@ def signature(W: np.ndarray) -> tuple[Graph, np.ndarray]:
     kept = np.flatnonzero(label == np.bincount(label).argmax())
     if kept.size < 2:
         raise ValueError(f"no two function words follow each other in the training excerpts; W has {W.size} zeros")
-    return Graph.from_adjacency(W[np.ix_(kept, kept)]).with_shift("normalized_adjacency"), kept
+    graph = Graph.from_adjacency(W[np.ix_(kept, kept)], nodes=[words[word] for word in kept.tolist()])
+    return graph.with_shift("normalized_adjacency"), kept

@@ -109,18 +109,12 @@ class Authorship(Experiment):
     def quick(self) -> Authorship:
         return replace(self, splits=2, epochs=4)
 
-    def node_names(self, cell: dict[str, int]) -> tuple[str, ...]:
-        """The function words that are nodes."""
-        corpus = load_corpus(self.corpus)
-        _, kept = signature(corpus.network(self.divisions(corpus, cell)[0].train))
-        return tuple(str(corpus.words[word]) for word in kept)
-
     # ---- graph and data ----------------------------------------------------------------------------------------------
     def problem(self, cell: dict[str, int]) -> tuple[Graph, Splits]:
-        """The graph of a cell and its signals: counts of the words that are the graph's nodes."""
+        """The graph of a cell, its nodes function words, and its signals: how often each occurs."""
         corpus = load_corpus(self.corpus)
         ours, others = self.divisions(corpus, cell)
-        graph, kept = signature(corpus.network(ours.train))
+        graph, kept = signature(corpus.network(ours.train), corpus.words)
         parts: list[Array] = []
         for mine, theirs in zip(ours, others, strict=True):
             chosen = np.concatenate([mine, theirs])
