@@ -12,7 +12,8 @@ from concurrent.futures import CancelledError, Executor
 from pathlib import Path
 from typing import Any
 
-from . import checks, experiments
+from . import checks, experiments, files
+from .arguments import as_folder
 from .experiments.experiment import Experiment
 from .kernels.threads import n_cores
 
@@ -84,7 +85,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
 
     experiment = _experiment(arguments)
     jobs = n_cores() if arguments.jobs is None else checks.as_count("jobs", arguments.jobs, minimum=1)
-    folder = Path(arguments.out or f"results/{experiment.name}{'-quick' if arguments.quick else ''}")
+    folder = as_folder("--out", arguments.out or f"results/{experiment.name}{'-quick' if arguments.quick else ''}")
     with Results(folder / "results.jsonl", experiment) as results:
         wanted, todo = runner.tasks(experiment, results, arguments.runs)
 
@@ -97,11 +98,14 @@ def reproduce(arguments: argparse.Namespace) -> int:
         try:
             with _executor(arguments.dask) as executor:
                 runner.run(experiment, todo, results, jobs, executor, display.update)
-        except (KeyboardInterrupt, CancelledError) as end:
+        except (KeyboardInterrupt, CancelledError, OSError) as end:
             display.close()
-            why = "interrupted" if isinstance(end, KeyboardInterrupt) else "the scheduler is gone"
             done = sum(results.has(task) for task in wanted)
-            print(f"{why}: {done} of {len(wanted)} are in {results.path}", file=sys.stderr)
+            there = f"{done} of {len(wanted)} are in {results.path}"
+            if isinstance(end, OSError):  # a full disk
+                raise OSError(f"{end.strerror or end}; {there}, and the same command goes on from there") from end
+            why = "interrupted" if isinstance(end, KeyboardInterrupt) else "the scheduler is gone"
+            print(f"{why}: {there}", file=sys.stderr)
             print("the same command goes on from there", file=sys.stderr)
             if isinstance(end, KeyboardInterrupt):
                 raise
@@ -164,7 +168,7 @@ def _keep(rows: list[Any], folder: Path) -> Iterator[Path]:
         "table.csv": table.csv_text(rows),
     }
     for name, contents in written.items():
-        (folder / name).write_text(contents, encoding="utf-8")
+        files.write_text(folder / name, contents)
         yield folder / name
 
 
@@ -178,8 +182,9 @@ def _draw(experiment: Experiment, rows: list[Any], records: Any, folder: Path) -
     import matplotlib.pyplot as plt
 
     from .plot.report import pictures
+    from .plot.style import save
 
     for name, figure in pictures(experiment, rows, records):
-        figure.savefig(folder / f"{name}.png", dpi=120)
+        save(figure, folder / f"{name}.png")
         plt.close(figure)
         yield folder / f"{name}.png"

@@ -18,6 +18,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 ORDER = [
     "renamed",
     "checks",
+    "terminal",
     "arguments",
     "files",
     "contract",
