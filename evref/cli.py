@@ -9,6 +9,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser(argv).parse_args(argv)
     try:
         code = arguments.run(arguments)
-        sys.stdout.flush()
+        print(end="", flush=True)  # a full disk shows here, not when the interpreter ends
         return code
     except KeyboardInterrupt:
         return 130
@@ -42,9 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError, ImportError, AttributeError, OSError, MemoryError) as error:
         if os.environ.get("EVREF_DEBUG"):
             raise
-        print(f"evref {arguments.command}: {_one_line(error)}", file=sys.stderr)
+        with suppress(OSError):
+            print(f"evref {arguments.command}: {_one_line(error)}", file=sys.stderr)
         try:
-            sys.stdout.flush()
+            print(end="", flush=True)
         except OSError:  # the error itself: standard output is a file on a full disk
             terminal.discard()
         return 2
@@ -184,7 +186,7 @@ def _print_result(result: claims.Result) -> None:
         print(textwrap.fill(line, width, initial_indent=margin, subsequent_indent=margin))
     if not result.passed and outcome.counterexample:
         print(textwrap.indent(outcome.counterexample, margin))
-    sys.stdout.flush()
+    print(end="", flush=True)
 
 
 # ---- gradcheck ------------------------------------------------------------------------------------------------------

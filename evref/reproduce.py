@@ -9,10 +9,11 @@ import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Executor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from . import checks, experiments, files
+from . import checks, experiments, files, terminal
 from .arguments import as_folder
 from .experiments.experiment import Experiment
 from .kernels.threads import n_cores
@@ -92,9 +93,10 @@ def reproduce(arguments: argparse.Namespace) -> int:
         def records() -> dict[Task, Record]:
             return {task: results.records[task] for task in wanted if task in results.records}
 
-        display = Display(
-            len(wanted), len(wanted) - len(todo), lambda: table.text(statistics.rows(experiment, records()))
-        )
+        def filling() -> str:
+            return table.text(statistics.rows(experiment, records()), partial(terminal.as_written, sys.stderr))
+
+        display = Display(len(wanted), len(wanted) - len(todo), filling)
         try:
             with _executor(arguments.dask) as executor:
                 runner.run(experiment, todo, results, jobs, executor, display.update)
@@ -114,10 +116,11 @@ def reproduce(arguments: argparse.Namespace) -> int:
         done_records = records()
         failed = sum(not results.has(task) for task in wanted)
     rows = statistics.rows(experiment, done_records)
-    print(table.text(rows))
+    spelling = partial(terminal.as_written, sys.stdout)
+    print(table.text(rows, spelling))
     print(f"\n{table.NOTE}", flush=True)
     if table.spread_rows(rows):
-        print(f"\n{table.spread_text(rows)}\n\n{table.SPREAD_NOTE}", flush=True)
+        print(f"\n{table.spread_text(rows, spelling)}\n\n{table.SPREAD_NOTE}", flush=True)
     pictures = () if arguments.no_pictures else _draw(experiment, rows, done_records, folder)
     for path in itertools.chain(_keep(rows, folder), pictures):
         print(f"written: {path}", file=sys.stderr)

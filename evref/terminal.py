@@ -59,6 +59,13 @@ def adapt(*streams: Any) -> None:
                 stream.reconfigure(errors=HANDLER)
 
 
+def as_written(stream: Any, text: str) -> str:
+    """What `stream` will make of `text`: for columns, which must be set side by side in their final spelling."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    errors = getattr(stream, "errors", None) or "strict"
+    return text.encode(encoding, HANDLER if errors == "strict" else errors).decode(encoding)
+
+
 def discard() -> None:
     """Nobody takes what is still to come on standard output: let it go, so that the interpreter can end in peace."""
     with suppress(AttributeError, ValueError, OSError):

@@ -99,7 +99,7 @@ def build(graph):
 @pytest.mark.parametrize(("factor", "code"), [("1", 0), ("np.array([1, 1.001, 1])", 1)])
 def test_gradcheck_of_a_users_own_object(tmp_path, target, factor, code):
     """A gradient that is off by one per mille in one entry is named: parameter, index, both values."""
-    (tmp_path / "mine.py").write_text(USER_MODULE.replace("FACTOR", factor))
+    (tmp_path / "mine.py").write_text(USER_MODULE.replace("FACTOR", factor), encoding="utf-8")
     result = subprocess.run(
         [sys.executable, "-m", "evref", "gradcheck", f"mine:{target}", "--json"],
         cwd=tmp_path, capture_output=True, text=True, timeout=120,

@@ -45,7 +45,7 @@ def test_an_exception_leaves_the_previous_file_and_nothing_else(tmp_path, error)
 
     with pytest.raises(error):
         fail()
-    assert (tmp_path / "a").read_text() == "before"
+    assert (tmp_path / "a").read_text(encoding="utf-8") == "before"
     assert os.listdir(tmp_path) == ["a"]
 
 
@@ -102,9 +102,11 @@ def test_what_killed_processes_left_is_removed_by_the_next_save(tmp_path):
     for _ in range(3):
         assert python(KILLED, path).returncode == -signal.SIGKILL
     (tmp_path / ".evref-0123456789abcdef.tmp").write_bytes(b"left by an earlier version, which took no locks")
-    assert len(temporaries(tmp_path)) == 2 and path.read_text() == "before"  # each removed what the one before left
+    assert (
+        len(temporaries(tmp_path)) == 2 and path.read_text(encoding="utf-8") == "before"
+    )  # each removed what the one before left
     files.write_text(path, "after")
-    assert os.listdir(tmp_path) == ["a"] and path.read_text() == "after"
+    assert os.listdir(tmp_path) == ["a"] and path.read_text(encoding="utf-8") == "after"
 
 
 @posix
@@ -127,7 +129,7 @@ def test_the_temporary_file_of_a_live_process_stays(tmp_path):
         other.stdin.close()
         assert other.wait(timeout=60) == 0
     assert sorted(os.listdir(tmp_path)) == ["ours", "theirs"]
-    assert (tmp_path / "theirs").read_text() == "theirs"
+    assert (tmp_path / "theirs").read_text(encoding="utf-8") == "theirs"
 
 
 @posix
@@ -135,7 +137,9 @@ def test_a_temporary_file_in_use_by_this_process_stays(tmp_path):
     with files.replacing(tmp_path / "a") as first:
         first.write(b"first")
         files.write_text(tmp_path / "b", "second")
-    assert (tmp_path / "a").read_text() == "first" and (tmp_path / "b").read_text() == "second"
+    assert (tmp_path / "a").read_text(encoding="utf-8") == "first" and (tmp_path / "b").read_text(
+        encoding="utf-8"
+    ) == "second"
 
 
 @posix
@@ -150,7 +154,7 @@ def test_a_file_taken_for_stale_before_its_lock_is_made_again(tmp_path, monkeypa
 
     monkeypatch.setattr(files.fcntl, "flock", removed_meanwhile)
     files.write_text(tmp_path / "a", "whole")
-    assert len(calls) == 2 and (tmp_path / "a").read_text() == "whole"
+    assert len(calls) == 2 and (tmp_path / "a").read_text(encoding="utf-8") == "whole"
 
 
 @posix

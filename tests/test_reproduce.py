@@ -23,7 +23,7 @@ def test_quick_run_and_table(tmp_path, capsys):
     assert "Edge Variant (EV)" in out and "85.47 ± 10.77" in out and "4 of 4 (100%)" in err
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"results.jsonl", "table.txt", "table.md", "table.csv"}
-    assert (tmp_path / "out" / "table.txt").read_text() == out
+    assert (tmp_path / "out" / "table.txt").read_text(encoding="utf-8") == out
     assert len(figures(tmp_path / "out")) == 4
     # again: everything is there
     assert cli.main([*SMALL, "--jobs", "1", "--out", str(tmp_path / "out")]) == 0

@@ -39,8 +39,8 @@ SPREAD_NOTE = (
 )
 
 
-def text(rows: Sequence[Row]) -> str:
-    """Columns side by side.
+def text(rows: Sequence[Row], spelling: Callable[[str], str] = str) -> str:
+    """Columns side by side, every cell as `spelling` has it.
 
     >>> row = Row("ev", "Edge Variant (EV)", (85.47, 10.77), (90.5, 2.0), (85.0, 3.5), None, 4, 18630, 28750, 0.2)
     >>> for line in text([row]).splitlines():
@@ -48,7 +48,7 @@ def text(rows: Sequence[Row]) -> str:
     model              paper          best          last
     Edge Variant (EV)  85.47 ± 10.77  90.50 ± 2.00  85.00 ± 3.50
     """
-    return _columns(_cells(rows))
+    return _columns(_cells(rows), spelling)
 
 
 def markdown(rows: Sequence[Row]) -> str:
@@ -59,7 +59,8 @@ def _cells(rows: Sequence[Row]) -> list[list[str]]:
     return [list(COLUMNS), *([column(row) for column in COLUMNS.values()] for row in rows)]
 
 
-def _columns(lines: list[list[str]]) -> str:
+def _columns(lines: list[list[str]], spelling: Callable[[str], str]) -> str:
+    lines = [list(map(spelling, line)) for line in lines]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
 
@@ -81,8 +82,8 @@ def spread_rows(rows: Sequence[Row]) -> list[list[str]]:
     return [["model", *SPREAD_COLUMNS], *lines]
 
 
-def spread_text(rows: Sequence[Row]) -> str:
-    return _columns(spread_rows(rows))
+def spread_text(rows: Sequence[Row], spelling: Callable[[str], str] = str) -> str:
+    return _columns(spread_rows(rows), spelling)
 
 
 def spread_markdown(rows: Sequence[Row]) -> str:

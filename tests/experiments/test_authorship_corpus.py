@@ -30,12 +30,14 @@ def folder(tmp_path):
 def test_shipped_corpus_is_found_and_small():
     data = resources.files("evref.experiments.authorship") / "data"
     assert len((data / "corpus.npz").read_bytes()) < 1.2e6
-    assert len((data / "function_words.txt").read_text().split()) == 211
+    assert len((data / "function_words.txt").read_text(encoding="utf-8").split()) == 211
 
 
 def test_data_go_into_the_package():
     project = Path(__file__).parents[2] / "pyproject.toml"
-    patterns = tomllib.loads(project.read_text())["tool"]["setuptools"]["package-data"]["evref.experiments.authorship"]
+    patterns = tomllib.loads(project.read_text(encoding="utf-8"))["tool"]["setuptools"]["package-data"][
+        "evref.experiments.authorship"
+    ]
     package = Path(corpora.__file__).parent
     packed = {path for pattern in patterns for path in package.glob(pattern)}
     assert packed == set((package / "data").iterdir())
@@ -78,15 +80,15 @@ def test_prepare_counts_and_cuts(folder):
         ("bob", "bob_y"),
     ]
     assert np.bincount(corpus.first).tolist() == [7, 7, 7, 7]  # 300 = 7 · 40 + 20
-    tokens = (folder / "ann_y.txt").read_text().replace(".", "").split()[40:80]
+    tokens = (folder / "ann_y.txt").read_text(encoding="utf-8").replace(".", "").split()[40:80]
     expected = [tokens.count(word) for word in corpus.words]
     assert corpus.counts[8].tolist() == expected
     assert corpus.starts.size == 15 and corpus.starts[-1] == corpus.pairs.pair.size
 
 
 def test_pairs_do_not_cross_the_end_of_an_excerpt(tmp_path):
-    (tmp_path / "ann_x.txt").write_text("the of the of")
-    (tmp_path / "bob_x.txt").write_text("x x")
+    (tmp_path / "ann_x.txt").write_text("the of the of", encoding="utf-8")
+    (tmp_path / "bob_x.txt").write_text("x x", encoding="utf-8")
     corpus = prepare_corpus(tmp_path, author="ann", length=2)
     W = corpus.network(corpus.excerpts(target=True))
     the, of = corpus.words.index("the"), corpus.words.index("of")
@@ -97,8 +99,8 @@ def test_excerpts_that_run_over_the_end_of_a_tale_know_both(tmp_path, monkeypatc
     from evref.experiments.authorship import texts
 
     monkeypatch.setitem(texts.VOLUMES, 7, (("ONE", "TWO"), None))
-    (tmp_path / "ann_x.txt").write_text("[EBook #7]\nONE\nthe of the\nTWO\nof the of the of\n")
-    (tmp_path / "bob_x.txt").write_text("x x x")
+    (tmp_path / "ann_x.txt").write_text("[EBook #7]\nONE\nthe of the\nTWO\nof the of the of\n", encoding="utf-8")
+    (tmp_path / "bob_x.txt").write_text("x x x", encoding="utf-8")
     corpus = prepare_corpus(tmp_path, author="ann", length=3)
     assert corpus.first.tolist() == [0, 0, 1, 2] and corpus.last.tolist() == [0, 1, 1, 2]
     W = corpus.network(np.array([1]))  # "the TWO of": not a pair, the tales are not one sentence
@@ -111,8 +113,8 @@ def test_excerpts_that_run_over_the_end_of_a_tale_know_both(tmp_path, monkeypatc
 )
 def test_books_json_says_who_wrote_what(tmp_path, books):
     for name in ("one", "two", "readme"):
-        (tmp_path / f"{name}.txt").write_text("the of the of")
-    (tmp_path / "books.json").write_text(json.dumps(books))
+        (tmp_path / f"{name}.txt").write_text("the of the of", encoding="utf-8")
+    (tmp_path / "books.json").write_text(json.dumps(books), encoding="utf-8")
     assert [work.author for work in prepare_corpus(tmp_path, author="ann", length=2).works] == ["ann", "bob"]
     assert prepare_corpus(tmp_path, author="bob", length=2, books=tmp_path / "books.json").target == "bob"
 
@@ -120,8 +122,8 @@ def test_books_json_says_who_wrote_what(tmp_path, books):
 def test_folders_name_authors(tmp_path):
     for author in ("ann", "bob"):
         (tmp_path / author).mkdir()
-        (tmp_path / author / "work.txt").write_text("the of the of")
-    (tmp_path / "ann" / "other.txt").write_text("the of")
+        (tmp_path / author / "work.txt").write_text("the of the of", encoding="utf-8")
+    (tmp_path / "ann" / "other.txt").write_text("the of", encoding="utf-8")
     with pytest.raises(ValueError, match="two files are called 'work'"):
         prepare_corpus(tmp_path, author="ann", length=2)
     (tmp_path / "bob" / "work.txt").rename(tmp_path / "bob" / "book.txt")
@@ -150,10 +152,10 @@ def test_what_cannot_be_prepared_is_named(tmp_path, folder):
         ("[]", "names no books"),
         ('{"ann_x": ""}', "no author"),
     ]:
-        (tmp_path / "b.json").write_text(books)
+        (tmp_path / "b.json").write_text(books, encoding="utf-8")
         with pytest.raises(ValueError, match=rf"b\.json: .*{message}"):
             prepare_corpus(folder, books=tmp_path / "b.json")
-    (folder / "anonymous.txt").write_text("the")
+    (folder / "anonymous.txt").write_text("the", encoding="utf-8")
     with pytest.raises(ValueError, match=r"anonymous\.txt: who wrote it"):
         prepare_corpus(folder)
 

@@ -31,7 +31,7 @@ def path(tmp_path):
 
 
 def test_a_line_per_record_after_a_header(path):
-    header, *lines = map(json.loads, path.read_text().splitlines())
+    header, *lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     assert header["settings"] == Toy().settings() and header["versions"].keys() >= {"python", "numpy", "scipy", "numba"}
     assert [line["cell"] for line in lines] == [{"group": 0, "draw": 0}, {"group": 0, "draw": 1}]
     assert records.read(path) == (Toy().settings(), {FIRST: record(1, 2), SECOND: record(3, 4)})
@@ -244,14 +244,14 @@ def test_other_versions_leave_a_header_of_their_own(path, monkeypatch):
     monkeypatch.setattr(records, "versions", lambda: {"python": "4"})
     for _ in range(2):
         Results(path, Toy()).close()
-    headers = [line for line in map(json.loads, path.read_text().splitlines()) if "settings" in line]
+    headers = [line for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()) if "settings" in line]
     assert [header["versions"]["python"] == "4" for header in headers] == [False, True]
 
 
 def test_a_file_of_something_else(tmp_path):
-    (tmp_path / "r").write_text("hello\nworld\n")
+    (tmp_path / "r").write_text("hello\nworld\n", encoding="utf-8")
     with pytest.raises(ValueError, match="line 1"):
         Results(tmp_path / "r", Toy())
-    (tmp_path / "r").write_text("")
+    (tmp_path / "r").write_text("", encoding="utf-8")
     with pytest.raises(ValueError, match="no header"):
         records.read(tmp_path / "r")
