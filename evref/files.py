@@ -42,8 +42,9 @@ def replacing(path: Any) -> Iterator[BinaryIO]:
         with _replacing(path) as handle:
             yield handle
     except OSError as error:
-        error.filename, error.filename2 = os.fspath(path), None
-        raise
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
 
 
 @contextmanager

@@ -233,8 +233,8 @@ def _record(line: Record) -> tuple[Task, Record]:
     model, cell = line.pop("model", None), line.pop("cell", None)
     if not isinstance(model, str):
         raise ValueError(f"model is {model!r}; expected a string")
-    if not isinstance(cell, dict):
-        raise ValueError(f"cell is {cell!r}; expected an object")
+    if not isinstance(cell, dict) or not cell:
+        raise ValueError(f"cell is {cell!r}; expected an object that names a group")
     model = renamed.current("models", model)
     for key, value in cell.items():
         checks.as_count(f"cell[{key!r}]", value)

@@ -196,6 +196,11 @@ def test_save_and_load(folder, tmp_path):
         {"distance": np.array([200], np.uint8)},
         {"counts": np.zeros((3, 3), np.uint8)},
         {"pair_first": None},
+        {"first": np.zeros((28, 1), np.uint8)},
+        {"first": np.full(28, -1, np.int8)},
+        {"last": np.full(28, 2**64 - 1, np.uint64)},
+        {"times": np.array([np.nan])},
+        {"counts": np.ones((211, 28), bool)},
     ],
 )
 def test_a_file_whose_arrays_do_not_fit_is_refused(folder, tmp_path, change):
@@ -206,6 +211,28 @@ def test_a_file_whose_arrays_do_not_fit_is_refused(folder, tmp_path, change):
     changed = {k: v for k, v in {**arrays, **change}.items() if v is not None}
     write_archive(path, "corpus", header, changed, compressed=True)
     with pytest.raises(ValueError, match=r"c\.npz: not a whole corpus"):
+        load_corpus(path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("target", 3), ("target", None), ("words", "text"), ("words", [1]), ("words", ["the"] * 211),
+        ("works", [["ann"]]), ("works", [["ann", 3]]), ("works", 3), ("works", ["ab"]),
+        ("length", 0), ("length", "1"), ("length", 10**400),
+        ("window", 1.5), ("window", -1), ("decay", 0), ("decay", 1.5), ("decay", [0.8]), ("decay", 10**400),
+        ("decay", float("nan")),
+    ],
+)  # fmt: skip
+def test_a_file_with_a_wrong_field_is_refused(folder, tmp_path, field, value):
+    path = tmp_path / "c.npz"
+    save_corpus(path, prepare_corpus(folder, author="ann", length=40))
+    header, arrays = read_archive(path, ("corpus",), largest=2**20)
+    header = {k: header[k] for k in ("target", "words", "works", "length", "window", "decay")}
+    write_archive(path, "corpus", header, arrays, compressed=True)
+    assert load_corpus(path).target == "ann"  # as it was
+    write_archive(path, "corpus", {**header, field: value}, arrays, compressed=True)
+    with pytest.raises(ValueError, match=rf"c\.npz: not a whole corpus \(.*{field}"):
         load_corpus(path)
 
 

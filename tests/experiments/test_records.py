@@ -89,6 +89,7 @@ FULL = {**RECORD, "epochs": 2, "train_loss": [1.0, 0.5], "validation_accuracy": 
         ({**RECORD, "model": ["ev"]}, r"model is \['ev'\]; expected a string"),
         ({**RECORD, "model": None}, "model is None"),
         ({**RECORD, "cell": [0, 0]}, "cell is .*; expected an object"),
+        ({**RECORD, "cell": {}}, "cell is {}; expected an object that names a group"),
         ({**RECORD, "cell": {"group": 0.5}}, r"cell\['group'\] is 0.5"),
         ({**RECORD, "cell": {"group": [0]}}, r"cell\['group'\] is \[0\]"),
         ({**RECORD, "cell": {"group": True}}, r"cell\['group'\] is True"),
@@ -207,6 +208,17 @@ def test_a_full_disk_leaves_a_file_that_can_be_gone_on_with(path):
     assert path.read_bytes() == whole
     with Results(path, Toy()) as results:
         assert results.has(FIRST) and results.has(SECOND)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="devices and pipes of POSIX")
+@pytest.mark.parametrize("kind", ["device", "pipe", "folder"])
+def test_what_is_no_file_is_refused_and_not_read(tmp_path, kind):
+    """/dev/full never ends, and a pipe waits for a writer."""
+    path = tmp_path / "r"
+    {"device": lambda: path.symlink_to("/dev/full"), "pipe": lambda: os.mkfifo(path), "folder": path.mkdir}[kind]()
+    for reader in (records.read, lambda path: Results(path, Toy())):
+        with pytest.raises(ValueError, match="r: not a regular file; expected a results file"):
+            reader(path)
 
 
 def test_other_settings_are_refused_by_name(path):

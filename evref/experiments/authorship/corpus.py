@@ -167,7 +167,7 @@ def _load(path: Path, modified: int, size: int) -> Corpus:
         corpus = Corpus(
             target=_texts("target", [header["target"]])[0],
             words=words,
-            works=tuple(Work(*_texts("works", work)) for work in header["works"]),
+            works=_works(header["works"]),
             first=data["first"],
             last=data["last"],
             counts=np.ascontiguousarray(arrays["counts"].T),
@@ -189,6 +189,12 @@ def _texts(name: str, values: Any) -> tuple[str, ...]:
     return tuple(values)
 
 
+def _works(rows: Any) -> tuple[Work, ...]:
+    if not isinstance(rows, list) or not all(isinstance(row, list) and len(row) == 2 for row in rows):
+        raise ValueError(f"works has {rows!r:.60}; expected pairs of author and title")
+    return tuple(Work(*_texts("works", row)) for row in rows)
+
+
 def _check(corpus: Corpus) -> None:
     """What the reader of an archive cannot know: that its arrays fit each other."""
     parts = (corpus.first, corpus.last, corpus.counts, corpus.starts, *corpus.pairs)
@@ -197,7 +203,7 @@ def _check(corpus: Corpus) -> None:
     n, w, entries = len(corpus.first), len(corpus.words), corpus.pairs.pair.size
     n_target = int(corpus.is_target.sum())
     sound = {
-        "first, last and counts": corpus.last.shape == (n,) and corpus.counts.shape == (n, w),
+        "first, last and counts": corpus.first.shape == corpus.last.shape == (n,) and corpus.counts.shape == (n, w),
         "works": max(corpus.first.max(initial=0), corpus.last.max(initial=0)) < len(corpus.works),
         "words": len(set(corpus.words)) == w,
         "starts": corpus.starts.shape == (n_target + 1,) and corpus.starts[0] == 0 and corpus.starts[-1] == entries
