@@ -196,7 +196,7 @@ def test_save_and_load(folder, tmp_path):
         {"distance": np.array([200], np.uint8)},
         {"counts": np.zeros((3, 3), np.uint8)},
         {"pair_first": None},
-        {"first": np.zeros((28, 1), np.uint8)},
+        {"first": np.repeat(np.arange(4, dtype=np.uint8), 7)[:, np.newaxis]},
         {"first": np.full(28, -1, np.int8)},
         {"last": np.full(28, 2**64 - 1, np.uint64)},
         {"times": np.array([np.nan])},
