@@ -234,8 +234,9 @@ def test_a_full_disk_is_one_line(workplace, capsys, arguments):
 @pytest.mark.parametrize("arguments", ["verify --only R1", "verify --only R1 --json", "gradcheck identity"])
 def test_standard_output_on_a_full_disk(arguments):
     command = [sys.executable, "-m", "evref", *arguments.split()]
+    buffered = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
     with open("/dev/full", "wb") as full:
-        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=buffered, timeout=120)
     assert result.returncode == 2
     assert result.stderr == f"evref {arguments.split()[0]}: No space left on device\n"
 
