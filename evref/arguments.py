@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import stat
+from pathlib import Path
 from typing import Any, NoReturn
 
 from .checks import did_you_mean
@@ -22,6 +25,30 @@ class Parser(argparse.ArgumentParser):
 def add_json(command: argparse.ArgumentParser, what: str) -> None:
     """`--json`, a flag everywhere: `what` goes to standard output as JSON, and nothing else does."""
     command.add_argument("--json", nargs="?", const=True, default=False, type=_no_file, metavar="", help=what)
+
+
+def as_folder(option: str, path: str) -> Path:
+    """A folder to write to, made if it is not there: asked for before the work starts, not after it."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"{option} is {path!r}; expected a folder, there or to be made ({error.strerror})") from None
+    return folder
+
+
+def as_new_file(option: str, path: str | Path) -> Path:
+    """A file to write, in a folder that is there."""
+    file = Path(path)
+    try:
+        if stat.S_ISDIR(os.stat(file).st_mode):
+            raise ValueError(f"{option} is {str(path)!r}, which is a folder; expected a file to write")
+    except FileNotFoundError:
+        if not file.parent.is_dir():
+            raise ValueError(f"{option} is {str(path)!r}; there is no folder {str(file.parent)!r}") from None
+    except OSError as error:
+        raise ValueError(f"{option} is {str(path)!r}; expected a file to write ({error.strerror})") from None
+    return file
 
 
 def _no_file(value: str) -> Any:

@@ -9,13 +9,14 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import __version__, kernels, reproduce
-from .arguments import Parser, add_json
+from . import __version__, kernels, reproduce, terminal
+from .arguments import Parser, add_json, as_folder
 from .experiments.authorship.prepare import add_command as add_authorship
 from .graph import generators
 from .verify import claims
@@ -23,21 +24,39 @@ from .verify import command as gradcheck
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; 0 if all is well, 1 if a claim or a gradient fails, 2 for a call that makes no sense."""
+    """Run a command; 0 if all is well, 1 if a claim or a gradient fails, 2 for a call that makes no sense.
+
+    What the system refuses (a file that cannot be written, a full disk, too little memory) is a 2 as well.
+    """
     argv = sys.argv[1:] if argv is None else argv
+    terminal.adapt(sys.stdout, sys.stderr)
     arguments = _parser(argv).parse_args(argv)
     try:
-        return arguments.run(arguments)
-    except (ValueError, TypeError, ImportError, AttributeError) as error:
-        if os.environ.get("EVREF_DEBUG"):
-            raise
-        print(f"evref {arguments.command}: {error}", file=sys.stderr)
-        return 2
+        code = arguments.run(arguments)
+        print(end="", flush=True)  # a full disk shows here, not when the interpreter ends
+        return code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader, head for instance, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        terminal.discard()
         return 0
+    except (ValueError, TypeError, ImportError, AttributeError, OSError, MemoryError) as error:
+        if os.environ.get("EVREF_DEBUG"):
+            raise
+        with suppress(OSError):
+            print(f"evref {arguments.command}: {_one_line(error)}", file=sys.stderr)
+        try:
+            print(end="", flush=True)
+        except OSError:  # the error itself: standard output is a file on a full disk
+            terminal.discard()
+        return 2
+
+
+def _one_line(error: Exception) -> str:
+    """The message; of an error of the system the file and what is wrong with it, without its number."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
@@ -103,7 +122,10 @@ def _add_verify(commands: Any) -> None:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    names = [name.strip() for name in arguments.only.split(",") if name.strip()] if arguments.only else None
+    names = None if arguments.only is None else [name.strip() for name in arguments.only.split(",") if name.strip()]
+    if names == []:
+        raise ValueError(f"--only is {arguments.only!r}; expected names of claims, such as R1,R3")
+    folder = as_folder("--plot", arguments.plot) if arguments.plot is not None else None
     results = []
     if not arguments.json:
         print(f"evref {__version__}, {kernels.backend()} kernels\n")
@@ -113,8 +135,8 @@ def _verify(arguments: argparse.Namespace) -> int:
         if not arguments.json:
             _print_result(result)
     failed = [result.claim.name for result in results if not result.passed]
-    if arguments.plot:
-        for path in _draw(Path(arguments.plot)):
+    if folder is not None:
+        for path in _draw(folder):
             print(f"drawn: {path}", file=sys.stderr)
     if arguments.json:
         print(json.dumps({"evref": __version__, "ok": not failed, "claims": [r.to_dict() for r in results]}, indent=2))
@@ -130,6 +152,7 @@ def _draw(folder: Path) -> Iterator[Path]:
     from . import plot
     from .filters import Chebyshev, Polynomial, SpectralGCNN
     from .graph.fourier import fourier_basis
+    from .plot.style import save
     from .verify.paper.spectral import nullspace_dimensions
 
     graph = generators.stochastic_block_model(50, 5, 0.8, 0.2, rng=0)[0].with_shift("scaled_laplacian")
@@ -145,9 +168,8 @@ def _draw(folder: Path) -> Iterator[Path]:
         "nullspace.png": plot.nullspace_dimensions(nullspace_dimensions()),
         "responses.png": ax,
     }
-    folder.mkdir(parents=True, exist_ok=True)
     for name, axes in pictures.items():
-        axes.figure.savefig(folder / name, dpi=120)
+        save(axes.figure, folder / name)
         yield folder / name
 
 
@@ -164,7 +186,7 @@ def _print_result(result: claims.Result) -> None:
         print(textwrap.fill(line, width, initial_indent=margin, subsequent_indent=margin))
     if not result.passed and outcome.counterexample:
         print(textwrap.indent(outcome.counterexample, margin))
-    sys.stdout.flush()
+    print(end="", flush=True)
 
 
 # ---- gradcheck ------------------------------------------------------------------------------------------------------

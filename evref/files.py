@@ -35,8 +35,20 @@ def replacing(path: Any) -> Iterator[BinaryIO]:
     Raises
     ------
     OSError
-        The folder does not exist, `path` is a folder, the disk is full, ...; an existing file is then as it was.
+        The folder does not exist, `path` is a folder, the disk is full, ...; an existing file is then as it was. The
+        error's `filename` is `path`: the caller knows nothing of the temporary file.
     """
+    try:
+        with _replacing(path) as handle:
+            yield handle
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+
+
+@contextmanager
+def _replacing(path: Any) -> Iterator[BinaryIO]:
     mode = _mode(path)
     if mode is not None and not stat.S_ISREG(mode):
         with open(path, "wb") as device:  # a folder: IsADirectoryError

@@ -8,12 +8,14 @@ import dataclasses
 import itertools
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Executor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from . import checks, experiments
+from . import checks, experiments, files, terminal
+from .arguments import as_folder
 from .experiments.experiment import Experiment
 from .kernels.threads import n_cores
 
@@ -89,24 +91,28 @@ def reproduce(arguments: argparse.Namespace) -> int:
 
     experiment = _experiment(arguments)
     jobs = n_cores() if arguments.jobs is None else checks.as_count("jobs", arguments.jobs, minimum=1)
-    folder = Path(arguments.out or f"results/{experiment.name}{'-quick' if arguments.quick else ''}")
+    folder = as_folder("--out", arguments.out or f"results/{experiment.name}{'-quick' if arguments.quick else ''}")
     with Results(folder / "results.jsonl", experiment) as results:
         wanted, todo = runner.tasks(experiment, results, arguments.runs)
 
         def records() -> dict[Task, Record]:
             return {task: results.records[task] for task in wanted if task in results.records}
 
-        display = Display(
-            len(wanted), len(wanted) - len(todo), lambda: table.text(statistics.rows(experiment, records()))
-        )
+        def filling() -> str:
+            return table.text(statistics.rows(experiment, records()), spelling=partial(terminal.as_written, sys.stderr))
+
+        display = Display(len(wanted), len(wanted) - len(todo), filling)
         try:
             with _executor(arguments.dask) as executor:
                 runner.run(experiment, todo, results, jobs, executor, display.update)
-        except (KeyboardInterrupt, CancelledError) as end:
+        except (KeyboardInterrupt, CancelledError, OSError) as end:
             display.close()
-            why = "interrupted" if isinstance(end, KeyboardInterrupt) else "the scheduler is gone"
             done = sum(results.has(task) for task in wanted)
-            print(f"{why}: {done} of {len(wanted)} are in {results.path}", file=sys.stderr)
+            there = f"{done} of {len(wanted)} are in {results.path}"
+            if isinstance(end, OSError):  # a full disk
+                raise OSError(f"{end.strerror or end}; {there}, and the same command goes on from there") from end
+            why = "interrupted" if isinstance(end, KeyboardInterrupt) else "the scheduler is gone"
+            print(f"{why}: {there}", file=sys.stderr)
             print("the same command goes on from there", file=sys.stderr)
             if isinstance(end, KeyboardInterrupt):
                 raise
@@ -119,7 +125,9 @@ def reproduce(arguments: argparse.Namespace) -> int:
     warning = table.quick_note(rows, classes) if arguments.quick and classes else ""
     unit = next(iter(experiment.cells()[0]))
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    print(_written(rows, unit, warning, width), flush=True)
+    here = {"width": width, "spelling": partial(terminal.as_written, sys.stdout)}
+    text = _written(rows, unit, warning, partial(table.text, **here), partial(table.spread_text, **here))
+    print(text, flush=True)
     pictures = () if arguments.no_pictures else _draw(experiment, rows, done_records, folder)
     for path in itertools.chain(_keep(rows, unit, warning, folder), pictures):
         print(f"written: {path}", file=sys.stderr)
@@ -157,13 +165,15 @@ def _executor(address: str | None) -> Iterator[Executor | None]:
         yield client.get_executor(pure=False)
 
 
-def _written(rows: list[Any], unit: str, warning: str, width: int | None = None, markdown: bool = False) -> str:
-    """The table, what warns of it, and what its columns say."""
+def _written(
+    rows: list[Any], unit: str, warning: str, main: Callable[[list[Any]], str], spread: Callable[[list[Any]], str]
+) -> str:
+    """The table as `main` has it, what warns of it, what its columns say, and the deviations as `spread` has them."""
     from .experiments import table
 
-    parts = [table.markdown(rows) if markdown else table.text(rows, width), warning, table.note(unit)]
+    parts = [main(rows), warning, table.note(unit)]
     if table.spread_rows(rows):
-        parts += [table.spread_markdown(rows) if markdown else table.spread_text(rows, width), table.spread_note(unit)]
+        parts += [spread(rows), table.spread_note(unit)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -172,12 +182,12 @@ def _keep(rows: list[Any], unit: str, warning: str, folder: Path) -> Iterator[Pa
     from .experiments import table
 
     written = {
-        "table.txt": _written(rows, unit, warning) + "\n",
-        "table.md": _written(rows, unit, warning, markdown=True) + "\n",
+        "table.txt": _written(rows, unit, warning, table.text, table.spread_text) + "\n",
+        "table.md": _written(rows, unit, warning, table.markdown, table.spread_markdown) + "\n",
         "table.csv": table.csv_text(rows),
     }
     for name, contents in written.items():
-        (folder / name).write_text(contents, encoding="utf-8")
+        files.write_text(folder / name, contents)
         yield folder / name
 
 
@@ -191,8 +201,9 @@ def _draw(experiment: Experiment, rows: list[Any], records: Any, folder: Path) -
     import matplotlib.pyplot as plt
 
     from .plot.report import pictures
+    from .plot.style import save
 
     for name, figure in pictures(experiment, rows, records):
-        figure.savefig(folder / f"{name}.png", dpi=120)
+        save(figure, folder / f"{name}.png")
         plt.close(figure)
         yield folder / f"{name}.png"

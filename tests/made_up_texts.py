@@ -13,5 +13,7 @@ def write_texts(folder: Path, n_words: int = 300) -> Path:
     habits = {"ann": ["the", "of", "and", "raven", "house."], "bob": ["but", "to", "in", "ship", "sea;"]}
     for author, tokens in habits.items():
         for work in "xy":
-            (folder / f"{author}_{work}.txt").write_text(" ".join(rng.choice([*tokens, "it"], n_words)))
+            (folder / f"{author}_{work}.txt").write_text(
+                " ".join(rng.choice([*tokens, "it"], n_words)), encoding="utf-8"
+            )
     return folder

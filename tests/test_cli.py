@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from made_up_texts import write_texts
 
 import evref as ev
 from evref import cli
@@ -124,7 +126,7 @@ def test_gradcheck_names_what_failed_once_more_at_the_end(tmp_path, monkeypatch,
 @pytest.mark.parametrize(("factor", "code"), [("1", 0), ("np.array([1, 1.001, 1])", 1)])
 def test_gradcheck_of_a_users_own_object(tmp_path, target, factor, code):
     """A gradient that is off by one per mille in one entry is named: parameter, index, both values."""
-    (tmp_path / "mine.py").write_text(USER_MODULE.replace("FACTOR", factor))
+    (tmp_path / "mine.py").write_text(USER_MODULE.replace("FACTOR", factor), encoding="utf-8")
     result = subprocess.run(
         [sys.executable, "-m", "evref", "gradcheck", f"mine:{target}", "--json"],
         cwd=tmp_path, capture_output=True, text=True, timeout=120,
@@ -150,12 +152,143 @@ def test_gradcheck_of_a_users_own_object(tmp_path, target, factor, code):
         (["gradcheck", "layer.py"], "TARGET is 'layer.py', a file; expected MODULE:OBJECT, such as layer:layer"),
         (["gradcheck", "relu", "--check", "dots"], "--check has dots; expected some of complex, central, second, dot"),
         (["gradcheck", "relu", "--nodes", "0"], "--nodes is 0; expected at least 1"),
+        (["gradcheck", "relu", "--check", "complx"], "did you mean 'complex'?"),
+        (["gradcheck", "relu", "--nodes", "100000"], "S is a dense array of 100000 x 100000 numbers, 80 GB"),
         (["verify", "--only", "R111"], "did you mean 'R11'?"),
+        (["verify", "--only", "dot_test"], "did you mean 'dot-test'?"),
+        (["verify", "--only", ","], "--only is ','; expected names of claims"),
+        (["verify", "--only", ""], "--only is ''; expected names of claims"),
+        (["reproduce", "source-localization", "--models", "polynomail"], "did you mean 'polynomial'?"),
+        (["bench", "--cases", "smal"], "did you mean 'small'?"),
+        (["bench", "--peers", "nmpy"], "did you mean 'numpy'?"),
+        (["bench", "--dtypes", "flot32"], "did you mean 'float32'?"),
     ],
 )
 def test_calls_that_make_no_sense(capsys, arguments, message):
     assert cli.main(arguments) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["verfy"], "did you mean 'verify'?"),
+        (["gradchek", "relu"], "did you mean 'gradcheck'?"),
+        (["reproduce", "source-localisation"], "did you mean 'source-localization'?"),
+        (["reproduce", "source-localization", "--variant", "nois"], "did you mean 'noise'?"),
+        (["authorship", "prepar"], "did you mean 'prepare'?"),
+        (["verify", "--json", "claims.json"], "it takes no file and prints on standard output"),
+        (["verify", "--json=claims.json"], "it takes no file and prints on standard output"),
+        (["bench", "--json", "figures.json"], "it takes no file and prints on standard output"),
+    ],
+)
+def test_misspelt_commands_and_options(capsys, arguments, message):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(arguments)
+    assert stop.value.code == 2 and message in capsys.readouterr().err
+
+
+# ---- where results go ------------------------------------------------------------------------------------------------
+REPRODUCE = ["reproduce", "source-localization", "--quick", "--no-pictures", "--models", "polynomial", "--runs", "1"]
+BENCH = ["bench", "--quick", "--cases", "tiny filter", "--peers", "numpy", "--seconds", "0.01"]
+PREPARE = ["authorship", "prepare", "texts", "--author", "ann", "--length", "40"]
+FOLDERS = {"reproduce": [*REPRODUCE, "--jobs", "1", "--out"], "verify": ["verify", "--only", "R1", "--plot"]}
+NEW_FILES = {
+    "markdown": [*BENCH, "--markdown"],
+    "plot": [*BENCH, "--plot"],
+    "growth": ["bench", "--growth", "--quick", "--markdown"],
+    "guard": ["bench", "--guard", "--update", "--expected"],
+    "prepare": [*PREPARE, "--out"],
+}
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    """A folder with a file, a link to a disk that is full, and texts."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("precious", encoding="utf-8")
+    if os.name == "posix":
+        (tmp_path / "full.png").symlink_to("/dev/full")
+    (tmp_path / "texts").mkdir()
+    write_texts(tmp_path / "texts")
+    return tmp_path
+
+
+def refused(capsys, arguments) -> str:
+    """The one line of a call that ends with exit code 2."""
+    assert cli.main(arguments) == 2
+    err = capsys.readouterr().err
+    line = err.splitlines()[-1]
+    assert line.startswith(f"evref {arguments[0]}: ") and "Traceback" not in err
+    return line
+
+
+@pytest.mark.skipif(os.name != "posix", reason="paths of POSIX")
+@pytest.mark.parametrize("path", ["file", "file/below", "/proc/nothing", "/dev/full", "x" * 300])
+@pytest.mark.parametrize("arguments", FOLDERS.values(), ids=FOLDERS.keys())
+def test_a_folder_that_cannot_be_made(workplace, capsys, arguments, path):
+    line = refused(capsys, [*arguments, path])
+    assert f"{arguments[-1]} is '{path}'; expected a folder, there or to be made (" in line
+    assert (workplace / "file").read_text(encoding="utf-8") == "precious"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="paths of POSIX")
+@pytest.mark.parametrize("path", ["texts", "file/x.png", "nowhere/x.png", "x" * 300 + ".png"])
+@pytest.mark.parametrize("arguments", NEW_FILES.values(), ids=NEW_FILES.keys())
+def test_a_file_that_cannot_be_written_is_named_before_the_work(workplace, capsys, monkeypatch, arguments, path):
+    def work(*arguments, **options):
+        raise RuntimeError("it began to work")
+
+    for place in ("bench.run.run", "bench.growth.measure", "bench.guard.median_of_three"):
+        monkeypatch.setattr(f"evref.{place}", work)
+    monkeypatch.setattr("evref.experiments.authorship.prepare.prepare_corpus", work)
+    line = refused(capsys, [*arguments, path])
+    assert f"{arguments[-1]} is '{path}'" in line
+    assert sorted(os.listdir(workplace)) == ["file", "full.png", "texts"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+@pytest.mark.parametrize("arguments", [NEW_FILES[name] for name in ("markdown", "plot", "prepare")])
+def test_a_full_disk_is_one_line(workplace, capsys, arguments):
+    if arguments is NEW_FILES["plot"]:
+        pytest.importorskip("matplotlib")
+    assert "full.png: No space left on device" in refused(capsys, [*arguments, "full.png"])
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+@pytest.mark.parametrize("arguments", ["verify --only R1", "verify --only R1 --json", "gradcheck identity"])
+def test_standard_output_on_a_full_disk(arguments):
+    command = [sys.executable, "-m", "evref", *arguments.split()]
+    buffered = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=buffered, timeout=120)
+    assert result.returncode == 2
+    assert result.stderr == f"evref {arguments.split()[0]}: No space left on device\n"
+
+
+def test_a_picture_of_no_known_kind(workplace, capsys):
+    pytest.importorskip("matplotlib")
+    assert "--plot is 'x.nosuch'; expected a name that ends in .eps" in refused(capsys, [*BENCH, "--plot", "x.nosuch"])
+
+
+@pytest.mark.parametrize("contents", ["[1]", "{", "[" * 100_000, "\udcff"])
+def test_expected_ratios_that_are_not_json(workplace, capsys, contents):
+    (workplace / "guard.json").write_bytes(contents.encode("utf-8", "surrogateescape"))
+    assert "guard.json: " in refused(capsys, ["bench", "--guard", "--expected", "guard.json"])
+
+
+def test_expected_ratios_are_not_read_from_a_device(workplace, capsys):
+    line = refused(capsys, ["bench", "--guard", "--expected", "texts"])
+    assert "--expected is 'texts', which is not a file" in line
+
+
+def test_too_little_memory_is_one_line(capsys, monkeypatch):
+    def measure(names):
+        raise MemoryError
+        yield
+
+    monkeypatch.setattr(claims, "run", measure)
+    assert refused(capsys, ["verify"]) == "evref verify: MemoryError"
 
 
 BAD_OBJECTS = """
@@ -180,9 +313,28 @@ class Raises(NoBackward):
     def forward(self, params, x): raise KeyError("weights")
     def backward(self, params, tape, grad_y): return {}, grad_y
 
+class Ends(NoBackward):
+    def forward(self, params, x): raise SystemExit(0)
+    def backward(self, params, tape, grad_y): return {}, grad_y
+
+class EndsInExamples(Ends):
+    @classmethod
+    def examples(cls, graph, rng): raise SystemExit(0)
+
+class Property(Ends):
+    @property
+    def in_shape(self): raise RuntimeError("not yet")
+
+class Anything(Ends):
+    in_shape = (1, 3)
+    def forward(self, params, x): return x, None
+    def __getattr__(self, name): raise ZeroDivisionError
+
 def two(a, b): return a
 def broken(graph): return 1 / 0
+def ends(graph): raise SystemExit(0)
 plain, no_backward, raises = Plain(), NoBackward(), Raises()
+anything = Anything()
 """
 
 
@@ -194,6 +346,12 @@ plain, no_backward, raises = Plain(), NoBackward(), Raises()
         ("plain", "expected an object with init(rng)"),
         ("no_backward", "backward"),
         ("raises", "the first forward pass raised KeyError"),
+        ("Ends", "the first forward pass raised SystemExit: 0"),
+        ("EndsInExamples", "raised SystemExit: 0"),
+        ("ends", "raised SystemExit: 0"),
+        ("Property", "raised RuntimeError: not yet"),
+        ("Anything", "raised ZeroDivisionError"),
+        ("anything.weights", "reading 'weights' raised ZeroDivisionError"),
         ("two", "of 2 arguments (a, b)"),
         ("broken", "raised ZeroDivisionError"),
         ("brokn", "did you mean 'broken'?"),

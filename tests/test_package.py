@@ -20,6 +20,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 ORDER = [
     "renamed",
     "checks",
+    "terminal",
     "arguments",
     "files",
     "contract",

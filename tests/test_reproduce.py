@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 from toy_experiment import Toy, figures
 
 from evref import cli, experiments, reproduce
-from evref.experiments import runner
+from evref.experiments import records, runner
 from evref.experiments.source_localization import SourceLocalization
 
 SMALL = ["reproduce", "source-localization", "--quick", "--no-pictures", "--models", "polynomial,ev"]
@@ -23,7 +24,7 @@ def test_quick_run_and_table(tmp_path, capsys):
     assert "Edge Variant (EV)" in out and "85.47 ± 10.77" in out and "4 of 4 (100%)" in err
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"results.jsonl", "table.txt", "table.md", "table.csv"}
-    assert (tmp_path / "out" / "table.txt").read_text() == out
+    assert (tmp_path / "out" / "table.txt").read_text(encoding="utf-8") == out
     assert len(figures(tmp_path / "out")) == 4
     # again: everything is there
     assert cli.main([*SMALL, "--jobs", "1", "--out", str(tmp_path / "out")]) == 0
@@ -96,6 +97,11 @@ def test_options_are_settings(monkeypatch):
         (["--models", "ev,gat"], "models is 'gat'; expected one of"),
         (["--jobs", "0"], "jobs is 0"),
         (["--features", "0"], "features is 0"),
+        (["--seed", "-1"], "seed is -1; expected at least 0"),
+        (["--order", "-1"], "order is -1"),
+        (["--privileged", "-1"], "privileged is -1"),
+        (["--spline", "0"], "spline is 0"),
+        (["--learning-rate", "nan"], "learning_rate is nan"),
     ],
 )
 def test_calls_that_make_no_sense(tmp_path, capsys, arguments, message):
@@ -120,6 +126,29 @@ def test_a_failed_cell_is_exit_code_1(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(SourceLocalization, "run", healthy)
     assert cli.main([*SMALL, "--jobs", "1", "--out", str(tmp_path)]) == 0
     assert "3 of 4 are there already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_disk_that_fills_in_the_middle(tmp_path, capsys, monkeypatch, jobs):
+    """One line that says what is kept; the same command goes on when there is room again."""
+    write, lines = records.Results._write, []
+
+    def partly_full(self, line):
+        lines.append(line)
+        if len(lines) > 3:  # the header and two records
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(self, line)
+
+    monkeypatch.setattr(records.Results, "_write", partly_full)
+    assert cli.main([*SMALL, "--jobs", jobs, "--out", str(tmp_path)]) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == (
+        f"evref reproduce: No space left on device; 2 of 4 are in {tmp_path / 'results.jsonl'}, "
+        "and the same command goes on from there"
+    )
+    monkeypatch.undo()
+    assert cli.main([*SMALL, "--jobs", jobs, "--out", str(tmp_path)]) == 0
+    assert "2 of 4 are there already" in capsys.readouterr().err and len(figures(tmp_path)) == 4
 
 
 def test_a_scheduler_that_is_gone_is_exit_code_1(tmp_path, capsys, monkeypatch):

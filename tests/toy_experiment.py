@@ -58,7 +58,7 @@ def record(best: float, last: float, **more):
 
 def figures(folder):
     """Every record of a results file, without the clock's; each model and cell may be there once."""
-    _, *lines = map(json.loads, (folder / "results.jsonl").read_text().splitlines())
+    _, *lines = map(json.loads, (folder / "results.jsonl").read_text(encoding="utf-8").splitlines())
     kept = {(line["model"], *line["cell"].values()): line for line in lines}
     assert len(kept) == len(lines), "something ran twice"
     for line in lines:

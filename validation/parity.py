@@ -461,7 +461,7 @@ def main() -> None:
     peers.enable_jax_float64()
     text = report()
     print(text)
-    Path(__file__).with_suffix(".md").write_text(text)
+    Path(__file__).with_suffix(".md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ from scipy import sparse
 
 import evref as ev
 
+from ..checks import did_you_mean
+
 Array = np.ndarray
 Results = dict[str, Array]
 KINDS = ("edge-variant", "training", "polynomial", "node-variant")
@@ -124,6 +126,7 @@ def select(names: list[str]) -> list[Case]:
         groups = list(dict.fromkeys(case.group for case in CASES))
         raise ValueError(
             f"cases has {', '.join(unknown)}; expected groups ({', '.join(groups)}) or names such as {CASES[0].name!r}"
+            f"{did_you_mean(unknown[0], known)}"
         )
     return [case for case in ALL_CASES if case.name in names or case.group in names]
 
@@ -207,7 +210,7 @@ def make_filter(p: Problem, graph: ev.Graph) -> ev.Filter:
 
 # ---- files: the parent writes a problem and its answer, the children read them ---------------------------------------
 def save(p: Problem, expected: Results, folder: Path) -> None:
-    (folder / "case.json").write_text(json.dumps({"case": asdict(p.case), "dtype": p.dtype.name}))
+    (folder / "case.json").write_text(json.dumps({"case": asdict(p.case), "dtype": p.dtype.name}), encoding="utf-8")
     parts = {"data": p.S.data, "columns": p.S.indices, "starts": p.S.indptr}
     for prefix, arrays in (("S", parts), ("array", p.arrays), ("expected", expected)):
         for name, array in arrays.items():
@@ -215,7 +218,7 @@ def save(p: Problem, expected: Results, folder: Path) -> None:
 
 
 def load(folder: Path) -> Problem:
-    about = json.loads((folder / "case.json").read_text())
+    about = json.loads((folder / "case.json").read_text(encoding="utf-8"))
     case, parts = Case(**about["case"]), load_arrays(folder, "S")
     S = sparse.csr_array((parts["data"], parts["columns"], parts["starts"]), shape=(case.N, case.N))
     return Problem(case, about["dtype"], S, load_arrays(folder, "array"))

@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..arguments import add_json
+from .. import files
+from ..arguments import add_json, as_new_file
+from ..checks import did_you_mean
 from . import cases, machine, report, run
 
 DESCRIPTION = """\
@@ -54,6 +56,7 @@ def main(arguments: argparse.Namespace) -> int:
         raise ValueError("--update and --expected belong to --guard")
     if arguments.seconds is not None and not arguments.seconds > 0:
         raise ValueError(f"--seconds is {arguments.seconds}; expected a positive number")
+    require_outputs(arguments)
     if arguments.guard:
         from . import guard
 
@@ -65,6 +68,18 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(results, indent=1))
     return code
+
+
+def require_outputs(arguments: argparse.Namespace) -> None:
+    """ValueError, before anything is measured, for a file that could not be written after it."""
+    for option in ("markdown", "plot"):
+        path = getattr(arguments, option)
+        if path is not None:
+            as_new_file(f"--{option}", path)
+    if arguments.plot is not None:
+        from ..plot.style import require_format
+
+        require_format("--plot", arguments.plot)
 
 
 def _measured(arguments: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -92,7 +107,8 @@ def speed(arguments: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         chosen = cases.select(list(cases.QUICK))
     dtypes = listed(arguments.dtypes or ("float32" if quick else "float32,float64"))
     if unknown := set(dtypes) - {"float32", "float64"}:
-        raise ValueError(f"--dtypes has {', '.join(sorted(unknown))}; expected float32 or float64")
+        hint = did_you_mean(min(unknown), ("float32", "float64"))
+        raise ValueError(f"--dtypes has {', '.join(sorted(unknown))}; expected float32 or float64{hint}")
     default = [name for name in run.PEERS if not (quick and name in ("compile", "jax"))]  # they compile for a minute
     peers = run.installed(listed(arguments.peers) if arguments.peers else default)
     threads = sorted({machine.n_cores()} if quick else {1, machine.n_cores()})
@@ -115,9 +131,10 @@ def speed(arguments: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 
 def write(arguments: argparse.Namespace, results: dict[str, Any]) -> None:
     if arguments.markdown:
-        arguments.markdown.write_text(report.markdown(results), encoding="utf-8")
+        files.write_text(arguments.markdown, report.markdown(results))
     if arguments.plot and results["lines"]:
         from .. import plot
+        from ..plot.style import save
 
         figure: Any = plot.roofline(results).get_figure()
-        figure.savefig(arguments.plot, dpi=120)
+        save(figure, arguments.plot)

@@ -25,6 +25,7 @@ import numpy as np
 
 import evref as ev
 
+from .. import files
 from ..kernels import compiled, layout
 from . import machine, targets
 from .cases import Case, make_graph
@@ -147,7 +148,9 @@ def measure(quick: bool, seconds: float) -> Iterator[tuple[str, dict[str, float]
             note(f"{axis} = {size}")
             order = json.dumps([asdict(case), threads, seconds])
             command = [sys.executable, "-m", "evref.bench.growth", order]
-            done = subprocess.run(command, env=environment(threads), capture_output=True, text=True)
+            done = subprocess.run(
+                command, env=environment(threads), capture_output=True, encoding="utf-8", errors="replace"
+            )
             if done.returncode:
                 last = done.stderr.strip().splitlines()[-1:] or [f"code {done.returncode}"]
                 note(f"  failed: {last[0]}")
@@ -202,12 +205,13 @@ def main(arguments: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     print(table(growth))
     if arguments.markdown:
         text = f"# Growth\n\n{__doc__.partition(chr(10) * 2)[2]}\n```\n{table(growth)}\n```\n"
-        arguments.markdown.write_text(text, encoding="utf-8")
+        files.write_text(arguments.markdown, text)
     if arguments.plot and growth:
         from .. import plot
+        from ..plot.style import save
 
         figure: Any = plot.growth(results)[0].get_figure()
-        figure.savefig(arguments.plot, dpi=120)
+        save(figure, arguments.plot)
     return code, results
 
 

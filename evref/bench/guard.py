@@ -19,6 +19,7 @@ from typing import Any
 
 import evref as ev
 
+from ..arguments import as_new_file
 from ..kernels import Backend
 from . import machine, report
 from .cases import Case, make_problem
@@ -71,7 +72,7 @@ def in_child(name: str, dtype: str) -> float:
     NumPy's intermediate results could otherwise cost three times what it does with them, or nothing."""
     command = [sys.executable, "-m", "evref.bench.guard", name, dtype]
     quiet = environment(1, MALLOC_MMAP_MAX_="0", MALLOC_TRIM_THRESHOLD_=str(2**30))
-    done = subprocess.run(command, env=quiet, capture_output=True, text=True)
+    done = subprocess.run(command, env=quiet, capture_output=True, encoding="utf-8", errors="replace")
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or ["no message"]
         raise RuntimeError(f"guard case {name} {dtype} ended with code {done.returncode}: {last[0]}")
@@ -103,6 +104,10 @@ def check(expected: Mapping[str, float], measure: Measure = in_child) -> dict[st
 
 def main(arguments: argparse.Namespace) -> int:
     path = arguments.expected or EXPECTED
+    if arguments.update:
+        as_new_file("--expected", path)
+    if path.exists() and not path.is_file():
+        raise ValueError(f"--expected is {str(path)!r}, which is not a file")
     with ev.use_backend("numba"):
         if ev.kernels.current().__name__.endswith("reference"):
             raise ValueError("numba cannot be used here: there are no compiled kernels to guard")

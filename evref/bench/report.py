@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .. import files
 from . import targets
 
 RULES = """\
@@ -174,8 +175,14 @@ def markdown(results: dict[str, Any]) -> str:
 
 
 def write_json(path: Path, results: dict[str, Any]) -> None:
-    path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    files.write_text(path, json.dumps(results, indent=1) + "\n")
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text(encoding="utf-8"))
+    try:
+        results = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: not JSON ({error})") from None
+    if not isinstance(results, dict):
+        raise ValueError(f"{path}: holds {type(results).__name__}; expected a JSON object")
+    return results

@@ -12,6 +12,7 @@ from typing import Any
 
 import evref as ev
 
+from ..checks import did_you_mean
 from . import machine, peers_evref
 from .cases import Case, Problem, Results, make_graph, make_problem, save
 from .child import LIBRARIES
@@ -28,7 +29,9 @@ def installed(peers: tuple[str, ...] | list[str]) -> list[str]:
     """Those of the peers that can run here; the others are named on standard error."""
     unknown = [name for name in peers if name not in PEERS]
     if unknown:
-        raise ValueError(f"peers has {', '.join(unknown)}; expected some of {', '.join(PEERS)}")
+        raise ValueError(
+            f"peers has {', '.join(unknown)}; expected some of {', '.join(PEERS)}{did_you_mean(unknown[0], PEERS)}"
+        )
     found = [name for name in peers if (needs := LIBRARIES[name].needs) is None or find_spec(needs)]
     for name in peers:
         if name not in found:

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from .. import checks
 from ..graph import Graph, generators
 from ..learn import Network
 from .experiment import Experiment
@@ -54,8 +53,7 @@ class Digits(Experiment):
 
     def __post_init__(self) -> None:
         sizes = ("train_samples", "valid_samples", "test_samples")
-        for name in ("splits", "features", "epochs", "batch", *sizes):
-            checks.as_count(name, getattr(self, name), minimum=1)
+        self._require_sound("splits", *sizes)
         wanted = [getattr(self, name) for name in sizes]
         if sum(wanted) > IMAGES:
             total = " + ".join(map(str, wanted))

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from .. import checks
 from ..contract import Parameters
 from ..kernels import use_threads
 from ..learn import Network
@@ -34,11 +35,22 @@ class Experiment:
 
     models: tuple[str, ...]
     features: int
+    order: int
+    privileged: int
+    spline: int
     seed: int
     epochs: int
     batch: int
     learning_rate: float
     validate_every: int
+
+    def _require_sound(self, *counts: str) -> None:
+        """ValueError or TypeError for a setting that would fail in every cell; of `counts` there must be at least 1."""
+        for name in ("features", "spline", "epochs", "batch", "validate_every", *counts):
+            checks.as_count(name, getattr(self, name), minimum=1)
+        for name in ("order", "privileged", "seed"):
+            checks.as_count(name, getattr(self, name))
+        checks.as_number("learning_rate", self.learning_rate, 0)
 
     def cells(self) -> list[dict[str, int]]:
         """One per Monte-Carlo run, e.g. {"graph": 3, "draw": 7}; the first key is the group the paper averages over."""

@@ -134,6 +134,7 @@ def _plain(settings: dict[str, Any]) -> dict[str, Any]:
 
 def _exclusive(path: Path) -> BinaryIO:
     """The file, open to append, closed to other runs (where the system has locks; they end with the process)."""
+    _require_regular(path)
     file = open(path, "ab", buffering=0)  # noqa: SIM115, closed by Results
     try:
         import fcntl
@@ -145,6 +146,12 @@ def _exclusive(path: Path) -> BinaryIO:
         file.close()
         raise ValueError(f"{path}: another run is writing to it; expected a file of its own for each run") from None
     return file
+
+
+def _require_regular(path: Path) -> None:
+    """No device, from which one might read for ever, and no pipe, which waits for somebody at its other end."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path}: not a regular file; expected a results file")
 
 
 # ---- lines -----------------------------------------------------------------------------------------------------------
@@ -175,6 +182,7 @@ def add_checksums(contents: bytes) -> bytes:
 
 def _parse(path: Path) -> tuple[list[Record], dict[Task, Record], int]:
     """Headers, records, and the number of bytes that are whole lines."""
+    _require_regular(path)
     headers: list[Record] = []
     records: dict[Task, Record] = {}
     *lines, torn = path.read_bytes().split(b"\n")
@@ -225,8 +233,8 @@ def _record(line: Record) -> tuple[Task, Record]:
     model, cell = line.pop("model", None), line.pop("cell", None)
     if not isinstance(model, str):
         raise ValueError(f"model is {model!r}; expected a string")
-    if not isinstance(cell, dict):
-        raise ValueError(f"cell is {cell!r}; expected an object")
+    if not isinstance(cell, dict) or not cell:
+        raise ValueError(f"cell is {cell!r}; expected an object that names a group")
     model = renamed.current("models", model)
     for key, value in cell.items():
         checks.as_count(f"cell[{key!r}]", value)

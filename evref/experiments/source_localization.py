@@ -85,8 +85,7 @@ class SourceLocalization(Experiment):
     def __post_init__(self) -> None:
         checks.as_choice("variant", self.variant, Variant)
         checks.as_choice("network", self.network, Net)
-        for name in ("graphs", "data", "features", "epochs", "batch", "train_samples", "valid_samples", "test_samples"):
-            checks.as_count(name, getattr(self, name), minimum=1)
+        self._require_sound("graphs", "data", "train_samples", "valid_samples", "test_samples")
         checks.as_number("noise", self.noise, 0)
         if self.longest is not None:
             checks.as_count("longest", self.longest, minimum=int(self.variant == "unseen-times"))

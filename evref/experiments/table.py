@@ -64,8 +64,10 @@ def quick_note(rows: Sequence[Row], classes: int) -> str:
     )
 
 
-def text(rows: Sequence[Row], width: int | None = None) -> str:
+def text(rows: Sequence[Row], width: int | None = None, spelling: Callable[[str], str] = str) -> str:
     """Columns side by side; those that `width` has no place for go below, the models beside them again.
+
+    Every cell is written as `spelling` has it, for terminals that lack signs such as ±.
 
     >>> row = Row("ev", "Edge Variant (EV)", (85.47, 10.77), (90.5, 2.0), (85.0, 3.5), None, 4, 18630, 28750, 0.2)
     >>> for line in text([row]).splitlines():
@@ -73,7 +75,7 @@ def text(rows: Sequence[Row], width: int | None = None) -> str:
     model              paper          best          last
     Edge Variant (EV)  85.47 ± 10.77  90.50 ± 2.00  85.00 ± 3.50
     """
-    return _columns(_cells(rows), width)
+    return _columns(_cells(rows), width, spelling)
 
 
 def markdown(rows: Sequence[Row]) -> str:
@@ -84,7 +86,8 @@ def _cells(rows: Sequence[Row]) -> list[list[str]]:
     return [list(COLUMNS), *([column(row) for column in COLUMNS.values()] for row in rows)]
 
 
-def _columns(lines: list[list[str]], width: int | None = None) -> str:
+def _columns(lines: list[list[str]], width: int | None, spelling: Callable[[str], str]) -> str:
+    lines = [list(map(spelling, line)) for line in lines]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     blocks, end = [[0]], widths[0]  # the columns of each block; the first column is in all
     for column, w in enumerate(widths[1:], start=1):
@@ -115,8 +118,8 @@ def spread_rows(rows: Sequence[Row]) -> list[list[str]]:
     return [["model", *SPREAD_COLUMNS], *lines]
 
 
-def spread_text(rows: Sequence[Row], width: int | None = None) -> str:
-    return _columns(spread_rows(rows), width)
+def spread_text(rows: Sequence[Row], width: int | None = None, spelling: Callable[[str], str] = str) -> str:
+    return _columns(spread_rows(rows), width, spelling)
 
 
 def spread_markdown(rows: Sequence[Row]) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from numba import njit
 from numba.core import types
+from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_machinery import PassManager, register_pass
@@ -60,13 +62,28 @@ class InnerCompiler(Compiler):
 inner = register_jitable(pipeline_class=InnerCompiler, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
+class ForgivingCache(FunctionCache):
+    """numba's cache on disk. Where its files are damaged or the disk is full, a function is compiled as without it."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # a damaged file may hold anything
+            with suppress(Exception):
+                self.flush()  # else nothing could be kept in it any more
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with suppress(Exception):
+            super().save_overload(sig, data)
+
+
 def compiled(function: Any) -> Any:
     """njit, lazily, without the interpreter lock; with the on-disk cache where there is a place to write it."""
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-    try:
-        return njit(cache=True, **options)(function)
-    except RuntimeError:  # no writable folder
-        return njit(**options)(function)
+    dispatcher: Any = njit(nogil=True, error_model="numpy")(function)
+    with suppress(RuntimeError):  # no writable folder
+        dispatcher._cache = ForgivingCache(dispatcher.py_func)
+    return dispatcher
 
 
 def replaces(plain: Any, prefer_literal: bool = False) -> Any:

@@ -32,6 +32,7 @@ FORMAT = "evref"
 SCHEMA = 1
 _ENTRY = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")  # no separators, no "..": never a path
 _LOCAL_HEAD = 30  # bytes before the name and the contents of a zip entry
+_NPY_DTYPE = re.compile(r"'[<>|][fiub][0-9]{1,2}'")
 _NPY_HEAD = re.compile(
     rb"\{'descr': ('[ -&(-~]*'|\[[ -~]*\]), 'fortran_order': (True|False), "
     rb"'shape': \(((?:-?[0-9]{1,19}, ?)*(?:-?[0-9]{1,19})?)\), \} *\n"
@@ -131,12 +132,12 @@ def _read_array(entry: str, raw: bytes) -> np.ndarray:
 def _dtype(entry: str, descr: str) -> np.dtype:
     """Floats, integers or bools, as npy spells them: '<f8'."""
     try:
-        dtype = np.dtype(descr[1:-1]) if descr[0] == "'" else None  # else a list of fields
-    except (TypeError, ValueError):
+        # Of another text np.dtype might make an array type, a warning, or, parsing it as Python, a SyntaxError.
+        dtype = np.dtype(descr[1:-1]) if _NPY_DTYPE.fullmatch(descr) else None
+    except TypeError:  # a size that does not exist
         dtype = None
-    if dtype is None or dtype.kind not in "fiub":
-        what = descr if dtype is None else dtype
-        raise ValueError(f"entry {entry!r} has dtype {what}; expected floats, integers or bools")
+    if dtype is None:
+        raise ValueError(f"entry {entry!r} has dtype {descr}; expected floats, integers or bools")
     return dtype
 
 

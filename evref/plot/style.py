@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import checks
+from .. import checks, files
 from ..graph import Graph
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap, Normalize
+    from matplotlib.figure import Figure
 
 NODE_MAP = "RdBu_r"  # signals
 EDGE_MAP = "PuOr_r"  # parameters
@@ -102,6 +104,22 @@ def bar(axes: list[Axes], cmap: Colormap, norm: Normalize, label: str) -> None:
     bar = figure.colorbar(ScalarMappable(norm, cmap), ax=axes, shrink=0.8, aspect=22, pad=0.02, ticks=MaxNLocator(5))  # type: ignore[union-attr]
     bar.set_label(label)
     bar.outline.set_visible(False)  # type: ignore[operator]
+
+
+def require_format(name: str, path: Path) -> None:
+    """ValueError unless `path` ends like a kind of picture that matplotlib writes."""
+    pyplot()
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    known = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix[1:].lower() not in known:
+        raise ValueError(f"{name} is {str(path)!r}; expected a name that ends in .{', .'.join(known)}")
+
+
+def save(figure: Figure, path: Path) -> None:
+    """The picture as a file of the kind that its name says, whole or not at all."""
+    with files.replacing(path) as handle:
+        figure.savefig(handle, format=path.suffix[1:].lower(), dpi=120)
 
 
 def new_axes(**options: Any) -> Axes:

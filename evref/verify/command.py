@@ -166,14 +166,14 @@ def run(
     """Every configuration on every kind of graph; once where the graph plays no part. `chosen`: checks asked for by
     name must run, the others may be left out where they do not apply."""
     seen: set[str] = set()
-    refused: Exception | None = None
+    refused: BaseException | None = None
     for kind in kinds if target.on_graph else ("",):
         graph = probe_graph(nodes, kind, seed)
         try:
             modules = target.build(graph, seed)
         except TargetError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # whatever the user's code does: to end with code 0 were to pass
             if refused is not None or len(kinds) == 1:  # no graph will do
                 raise TargetError(f"{target.name}: building it on a graph raised {one_line(error)}") from error
             refused = error
@@ -198,11 +198,14 @@ def _graph_of(module: Module | LossAtTarget, kind: str) -> str:
 
 def _checked(case: Case, module: Any, names: list[str], nodes: int, seed: int, chosen: bool) -> Case:
     rng = np.random.default_rng(seed)
-    shape = getattr(module, "in_shape", None) or (2, nodes)
+    hint = ""
     try:
+        shape = getattr(module, "in_shape", None)
+        if not shape:
+            shape = (2, nodes)
+            hint = f"; x had shape {(2, *shape)}: set in_shape"
         problem = Problem.of(module, module.init(rng), rng.standard_normal((2, *shape)), rng)
-    except Exception as error:
-        hint = "" if getattr(module, "in_shape", None) else f"; x had shape {(2, *shape)}: set in_shape"
+    except (Exception, SystemExit) as error:
         raise TargetError(f"{case.target}: the first forward pass raised {one_line(error)}{hint}") from error
     params, x = split_point(problem.point)
     for name in names:
@@ -220,6 +223,6 @@ def _checked(case: Case, module: Any, names: list[str], nodes: int, seed: int, c
         except GradientError as error:  # a gradient that is missing, or has another shape
             case.wrong = str(error)
             break
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise TargetError(f"{case.target}: the {name} check met {one_line(error)}") from error
     return case

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import checks
 from ..contract import Module
 from ..graph import Graph
 
@@ -20,6 +21,7 @@ def probe_graph(n_nodes: int = 6, kind: str = "undirected", rng: Any = 0) -> Gra
     Weights of 1 would hide S_ij squared, and a symmetric S hides S in the place of its transpose. The directed one is
     a ring with weaker chords, which keeps its eigenvectors well conditioned: spectral filters run on it as it is.
     """
+    checks.require_room("S", n_nodes, n_nodes)
     rng = np.random.default_rng(rng)
     S = rng.uniform(0.1, 0.5, (n_nodes, n_nodes)) * (rng.random((n_nodes, n_nodes)) < 0.4)
     S += np.roll(np.diag(rng.uniform(0.8, 1.2, n_nodes)), 1, axis=0)

@@ -107,7 +107,11 @@ def _imported(target: str) -> Any:
     except (Exception, SystemExit) as error:  # whatever the user's file does when it runs
         raise TargetError(f"{target}: importing {name} raised {one_line(error)}") from error
     for part in attribute.split("."):
-        if not hasattr(found, part):
+        try:
+            there = hasattr(found, part)
+        except Exception as error:  # a property, or __getattr__, of the user's
+            raise TargetError(f"{target}: reading {part!r} raised {one_line(error)}") from error
+        if not there:
             names = [name for name in dir(found) if not name.startswith("_")]
             raise TargetError(f"{target}: {_described(found)} has no {part!r}{did_you_mean(part, names)}")
         found = getattr(found, part)

@@ -150,12 +150,15 @@ def test_pictures_take_axes_and_name_what_is_missing():
 
 def test_guard_knows_processors_apart(tmp_path, monkeypatch, capsys):
     path = tmp_path / "guard.json"
-    path.write_text(json.dumps({"other": expected(100.0), guard.machine.cpu_name(): expected(1.0)}))
+    path.write_text(json.dumps({"other": expected(100.0), guard.machine.cpu_name(): expected(1.0)}), encoding="utf-8")
     monkeypatch.setattr(guard, "in_child", lambda name, dtype: 2.0)
     monkeypatch.setattr(guard.check, "__defaults__", (guard.in_child,))
     assert cli.main(["bench", "--guard", "--expected", str(path)]) == 0
-    path.write_text(json.dumps({"other": expected(100.0)}))
+    path.write_text(json.dumps({"other": expected(100.0)}), encoding="utf-8")
     assert cli.main(["bench", "--guard", "--expected", str(path)]) == 1
     assert "nothing was measured on" in capsys.readouterr().out
     assert cli.main(["bench", "--guard", "--expected", str(path), "--update"]) == 0
-    assert json.loads(path.read_text()) == {"other": expected(100.0), guard.machine.cpu_name(): expected(2.0)}
+    assert json.loads(path.read_text(encoding="utf-8")) == {
+        "other": expected(100.0),
+        guard.machine.cpu_name(): expected(2.0),
+    }

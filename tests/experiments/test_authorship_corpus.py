@@ -29,7 +29,7 @@ def folder(tmp_path):
 def test_shipped_corpus_is_found_and_small():
     data = resources.files("evref.experiments.authorship") / "data"
     assert len((data / "corpus.npz").read_bytes()) < 1.2e6
-    assert len((data / "function_words.txt").read_text().split()) == 211
+    assert len((data / "function_words.txt").read_text(encoding="utf-8").split()) == 211
 
 
 def test_shipped_corpus_is_what_the_protocol_needs():
@@ -69,15 +69,15 @@ def test_prepare_counts_and_cuts(folder):
         ("bob", "bob_y"),
     ]
     assert np.bincount(corpus.first).tolist() == [7, 7, 7, 7]  # 300 = 7 · 40 + 20
-    tokens = (folder / "ann_y.txt").read_text().replace(".", "").split()[40:80]
+    tokens = (folder / "ann_y.txt").read_text(encoding="utf-8").replace(".", "").split()[40:80]
     expected = [tokens.count(word) for word in corpus.words]
     assert corpus.counts[8].tolist() == expected
     assert corpus.starts.size == 15 and corpus.starts[-1] == corpus.pairs.pair.size
 
 
 def test_pairs_do_not_cross_the_end_of_an_excerpt(tmp_path):
-    (tmp_path / "ann_x.txt").write_text("the of the of")
-    (tmp_path / "bob_x.txt").write_text("x x")
+    (tmp_path / "ann_x.txt").write_text("the of the of", encoding="utf-8")
+    (tmp_path / "bob_x.txt").write_text("x x", encoding="utf-8")
     corpus = prepare_corpus(tmp_path, author="ann", length=2)
     W = corpus.network(corpus.excerpts(target=True))
     the, of = corpus.words.index("the"), corpus.words.index("of")
@@ -88,8 +88,8 @@ def test_excerpts_that_run_over_the_end_of_a_tale_know_both(tmp_path, monkeypatc
     from evref.experiments.authorship import texts
 
     monkeypatch.setitem(texts.VOLUMES, 7, (("ONE", "TWO"), None))
-    (tmp_path / "ann_x.txt").write_text("[EBook #7]\nONE\nthe of the\nTWO\nof the of the of\n")
-    (tmp_path / "bob_x.txt").write_text("x x x")
+    (tmp_path / "ann_x.txt").write_text("[EBook #7]\nONE\nthe of the\nTWO\nof the of the of\n", encoding="utf-8")
+    (tmp_path / "bob_x.txt").write_text("x x x", encoding="utf-8")
     corpus = prepare_corpus(tmp_path, author="ann", length=3)
     assert corpus.first.tolist() == [0, 0, 1, 2] and corpus.last.tolist() == [0, 1, 1, 2]
     W = corpus.network(np.array([1]))  # "the TWO of": not a pair, the tales are not one sentence
@@ -102,8 +102,8 @@ def test_excerpts_that_run_over_the_end_of_a_tale_know_both(tmp_path, monkeypatc
 )
 def test_books_json_says_who_wrote_what(tmp_path, books):
     for name in ("one", "two", "readme"):
-        (tmp_path / f"{name}.txt").write_text("the of the of")
-    (tmp_path / "books.json").write_text(json.dumps(books))
+        (tmp_path / f"{name}.txt").write_text("the of the of", encoding="utf-8")
+    (tmp_path / "books.json").write_text(json.dumps(books), encoding="utf-8")
     assert [work.author for work in prepare_corpus(tmp_path, author="ann", length=2).works] == ["ann", "bob"]
     assert prepare_corpus(tmp_path, author="bob", length=2, books=tmp_path / "books.json").target == "bob"
 
@@ -111,8 +111,8 @@ def test_books_json_says_who_wrote_what(tmp_path, books):
 def test_folders_name_authors(tmp_path):
     for author in ("ann", "bob"):
         (tmp_path / author).mkdir()
-        (tmp_path / author / "work.txt").write_text("the of the of")
-    (tmp_path / "ann" / "other.txt").write_text("the of")
+        (tmp_path / author / "work.txt").write_text("the of the of", encoding="utf-8")
+    (tmp_path / "ann" / "other.txt").write_text("the of", encoding="utf-8")
     with pytest.raises(ValueError, match="two files are called 'work'"):
         prepare_corpus(tmp_path, author="ann", length=2)
     (tmp_path / "bob" / "work.txt").rename(tmp_path / "bob" / "book.txt")
@@ -141,10 +141,10 @@ def test_what_cannot_be_prepared_is_named(tmp_path, folder):
         ("[]", "names no books"),
         ('{"ann_x": ""}', "no author"),
     ]:
-        (tmp_path / "b.json").write_text(books)
+        (tmp_path / "b.json").write_text(books, encoding="utf-8")
         with pytest.raises(ValueError, match=rf"b\.json: .*{message}"):
             prepare_corpus(folder, books=tmp_path / "b.json")
-    (folder / "anonymous.txt").write_text("the")
+    (folder / "anonymous.txt").write_text("the", encoding="utf-8")
     with pytest.raises(ValueError, match=r"anonymous\.txt: who wrote it"):
         prepare_corpus(folder)
 
@@ -185,6 +185,11 @@ def test_save_and_load(folder, tmp_path):
         {"distance": np.array([200], np.uint8)},
         {"counts": np.zeros((3, 3), np.uint8)},
         {"pair_first": None},
+        {"first": np.repeat(np.arange(4, dtype=np.uint8), 7)[:, np.newaxis]},
+        {"first": np.full(28, -1, np.int8)},
+        {"last": np.full(28, 2**64 - 1, np.uint64)},
+        {"times": np.array([np.nan])},
+        {"counts": np.ones((211, 28), bool)},
     ],
 )
 def test_a_file_whose_arrays_do_not_fit_is_refused(folder, tmp_path, change):
@@ -195,6 +200,28 @@ def test_a_file_whose_arrays_do_not_fit_is_refused(folder, tmp_path, change):
     changed = {k: v for k, v in {**arrays, **change}.items() if v is not None}
     write_archive(path, "corpus", header, changed, compressed=True)
     with pytest.raises(ValueError, match=r"c\.npz: not a whole corpus"):
+        load_corpus(path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("target", 3), ("target", None), ("words", "text"), ("words", [1]), ("words", ["the"] * 211),
+        ("works", [["ann"]]), ("works", [["ann", 3]]), ("works", 3), ("works", ["ab"]),
+        ("length", 0), ("length", "1"), ("length", 10**400),
+        ("window", 1.5), ("window", -1), ("decay", 0), ("decay", 1.5), ("decay", [0.8]), ("decay", 10**400),
+        ("decay", float("nan")),
+    ],
+)  # fmt: skip
+def test_a_file_with_a_wrong_field_is_refused(folder, tmp_path, field, value):
+    path = tmp_path / "c.npz"
+    save_corpus(path, prepare_corpus(folder, author="ann", length=40))
+    header, arrays = read_archive(path, ("corpus",), largest=2**20)
+    header = {k: header[k] for k in ("target", "words", "works", "length", "window", "decay")}
+    write_archive(path, "corpus", header, arrays, compressed=True)
+    assert load_corpus(path).target == "ann"  # as it was
+    write_archive(path, "corpus", {**header, field: value}, arrays, compressed=True)
+    with pytest.raises(ValueError, match=rf"c\.npz: not a whole corpus \(.*{field}"):
         load_corpus(path)
 
 

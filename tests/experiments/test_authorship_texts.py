@@ -111,7 +111,7 @@ def test_function_words_are_the_211_and_all_can_occur():
 
 @pytest.mark.parametrize("content", ["", "the it the"])
 def test_function_words_of_a_file_must_be_different_ones(tmp_path, content):
-    (tmp_path / "w.txt").write_text(content)
+    (tmp_path / "w.txt").write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=r"w\.txt: has \d words"):
         words.function_words(tmp_path / "w.txt")
 

@@ -57,7 +57,7 @@ def cluster(tmp_path):
         while not file.exists():
             assert time.monotonic() < deadline and processes[0].poll() is None, "no scheduler"
             time.sleep(0.05)
-        yield json.loads(file.read_text())["address"], processes[1:]
+        yield json.loads(file.read_text(encoding="utf-8"))["address"], processes[1:]
     finally:
         for process in processes:
             process.kill()

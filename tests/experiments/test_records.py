@@ -31,7 +31,7 @@ def path(tmp_path):
 
 
 def test_a_line_per_record_after_a_header(path):
-    header, *lines = map(json.loads, path.read_text().splitlines())
+    header, *lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     assert header["settings"] == Toy().settings() and header["versions"].keys() >= {"python", "numpy", "scipy", "numba"}
     assert [line["cell"] for line in lines] == [{"group": 0, "draw": 0}, {"group": 0, "draw": 1}]
     assert records.read(path) == (Toy().settings(), {FIRST: record(1, 2), SECOND: record(3, 4)})
@@ -89,6 +89,7 @@ FULL = {**RECORD, "epochs": 2, "train_loss": [1.0, 0.5], "validation_accuracy": 
         ({**RECORD, "model": ["ev"]}, r"model is \['ev'\]; expected a string"),
         ({**RECORD, "model": None}, "model is None"),
         ({**RECORD, "cell": [0, 0]}, "cell is .*; expected an object"),
+        ({**RECORD, "cell": {}}, "cell is {}; expected an object that names a group"),
         ({**RECORD, "cell": {"group": 0.5}}, r"cell\['group'\] is 0.5"),
         ({**RECORD, "cell": {"group": [0]}}, r"cell\['group'\] is \[0\]"),
         ({**RECORD, "cell": {"group": True}}, r"cell\['group'\] is True"),
@@ -209,6 +210,17 @@ def test_a_full_disk_leaves_a_file_that_can_be_gone_on_with(path):
         assert results.has(FIRST) and results.has(SECOND)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="devices and pipes of POSIX")
+@pytest.mark.parametrize("kind", ["device", "pipe", "folder"])
+def test_what_is_no_file_is_refused_and_not_read(tmp_path, kind):
+    """/dev/full never ends, and a pipe waits for a writer."""
+    path = tmp_path / "r"
+    {"device": lambda: path.symlink_to("/dev/full"), "pipe": lambda: os.mkfifo(path), "folder": path.mkdir}[kind]()
+    for reader in (records.read, lambda path: Results(path, Toy())):
+        with pytest.raises(ValueError, match="r: not a regular file; expected a results file"):
+            reader(path)
+
+
 def test_other_settings_are_refused_by_name(path):
     before = path.read_bytes()
     with pytest.raises(ValueError, match=r"holds results with epochs = 1; this run has epochs = 2"):
@@ -244,14 +256,14 @@ def test_other_versions_leave_a_header_of_their_own(path, monkeypatch):
     monkeypatch.setattr(records, "versions", lambda: {"python": "4"})
     for _ in range(2):
         Results(path, Toy()).close()
-    headers = [line for line in map(json.loads, path.read_text().splitlines()) if "settings" in line]
+    headers = [line for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()) if "settings" in line]
     assert [header["versions"]["python"] == "4" for header in headers] == [False, True]
 
 
 def test_a_file_of_something_else(tmp_path):
-    (tmp_path / "r").write_text("hello\nworld\n")
+    (tmp_path / "r").write_text("hello\nworld\n", encoding="utf-8")
     with pytest.raises(ValueError, match="line 1"):
         Results(tmp_path / "r", Toy())
-    (tmp_path / "r").write_text("")
+    (tmp_path / "r").write_text("", encoding="utf-8")
     with pytest.raises(ValueError, match="no header"):
         records.read(tmp_path / "r")

@@ -94,7 +94,7 @@ def test_an_interrupt_ends_the_workers_and_keeps_what_is_there(tmp_path, jobs):
     assert list(records.read(tmp_path / "r")[1]) == seen
     kept = run(tmp_path / "r", Toy(), jobs=jobs)
     assert kept == run(tmp_path / "s", Toy())
-    assert len((tmp_path / "r").read_text().splitlines()) == 1 + len(kept), "nothing ran twice"
+    assert len((tmp_path / "r").read_text(encoding="utf-8").splitlines()) == 1 + len(kept), "nothing ran twice"
 
 
 def test_an_interrupt_does_not_wait_for_what_is_running(tmp_path):

@@ -166,6 +166,47 @@ def test_no_writable_cache():
     assert run_child(code, EVREF_BACKEND="numba") == "[7.0, 11.0, 11.0, 7.0]"
 
 
+@pytest.mark.skipif(os.name != "posix", reason="limits of POSIX")
+@pytest.mark.parametrize("state", ["full", "garbage", "code cut off"])
+def test_a_cache_that_is_full_or_damaged(tmp_path, state):
+    """Compiled as without it; what can be repaired is there again for the next process."""
+    code = """
+        import os, resource, signal
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        if "FULL" in os.environ:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+        import numpy as np, evref as ev
+        from evref.kernels import jit
+        load, found = jit.ForgivingCache.load_overload, []
+        def counted(*arguments):
+            found.append(load(*arguments))
+            return found[-1]
+        jit.ForgivingCache.load_overload = counted
+        graph = ev.generators.path(4)
+        print(ev.EdgeVariant(graph, 2).forward({"phi": np.ones((2, 1, 1, graph.nnz))}, np.ones(4))[0].tolist())
+        print(sum(each is not None for each in found))
+    """
+
+    def call(**environment):
+        y, hits = run_child(code, EVREF_BACKEND="numba", NUMBA_CACHE_DIR=str(tmp_path), **environment).splitlines()
+        assert y == "[7.0, 11.0, 11.0, 7.0]"
+        return int(hits)
+
+    assert call(**({"FULL": "1"} if state == "full" else {})) == 0
+    files = [path for path in tmp_path.rglob("*") if path.suffix in (".nbc",) + (".nbi",) * ("code" not in state)]
+    if state == "full":
+        assert all(path.stat().st_size <= 5000 for path in files)
+    else:
+        assert files and call() > 0  # the cache serves
+        for path in files:
+            whole = path.read_bytes()
+            damaged = {"garbage": bytes(reversed(whole)), "cut off": whole[:-100]}
+            path.write_bytes(damaged[state.removeprefix("code ")])
+        assert call() == 0
+    call()
+    assert call() > 0
+
+
 def test_first_calls_from_many_threads_at_once():
     """While one thread imports the kernels, another must wait for all of them, not work with half a module."""
     code = """

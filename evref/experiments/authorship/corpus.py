@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ... import checks
 from ...learn.storage import read_archive, write_archive
 from . import adjacency
 from .adjacency import Pairs
@@ -158,20 +159,23 @@ def _file(path: Any) -> Path:
 def _load(path: Path, modified: int, size: int) -> Corpus:
     header, arrays = read_archive(path, ("corpus",), largest=LARGEST)
     try:
-        words = tuple(header["words"])
+        words = _texts("words", header["words"])
+        floating = [name for name, array in arrays.items() if array.dtype.kind not in "iu"]
+        if floating:
+            raise ValueError(f"{floating[0]} has dtype {arrays[floating[0]].dtype}; expected integers")
         data = {name: array.astype(np.int64) for name, array in arrays.items()}
         corpus = Corpus(
-            target=header["target"],
+            target=_texts("target", [header["target"]])[0],
             words=words,
-            works=tuple(Work(*work) for work in header["works"]),
+            works=_works(header["works"]),
             first=data["first"],
             last=data["last"],
             counts=np.ascontiguousarray(arrays["counts"].T),
             starts=data["starts"],
             pairs=Pairs(data["pair_first"] * len(words) + data["pair_second"], data["distance"], data["times"]),
-            length=header["length"],
-            window=header["window"],
-            decay=header["decay"],
+            length=checks.as_count("length", header["length"], minimum=1),
+            window=checks.as_count("window", header["window"], minimum=1),
+            decay=checks.as_number("decay", header["decay"], 0, 1, open_low=True),
         )
         _check(corpus)
     except (KeyError, TypeError, IndexError, ValueError) as error:
@@ -179,13 +183,29 @@ def _load(path: Path, modified: int, size: int) -> Corpus:
     return corpus
 
 
+def _texts(name: str, values: Any) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise ValueError(f"{name} has {values!r:.60}; expected texts")
+    return tuple(values)
+
+
+def _works(rows: Any) -> tuple[Work, ...]:
+    if not isinstance(rows, list) or not all(isinstance(row, list) and len(row) == 2 for row in rows):
+        raise ValueError(f"works has {rows!r:.60}; expected pairs of author and title")
+    return tuple(Work(*_texts("works", row)) for row in rows)
+
+
 def _check(corpus: Corpus) -> None:
     """What the reader of an archive cannot know: that its arrays fit each other."""
+    parts = (corpus.first, corpus.last, corpus.counts, corpus.starts, *corpus.pairs)
+    if min(part.min(initial=0) for part in parts) < 0:
+        raise ValueError("there are negative numbers among its arrays")
     n, w, entries = len(corpus.first), len(corpus.words), corpus.pairs.pair.size
     n_target = int(corpus.is_target.sum())
     sound = {
-        "first, last and counts": corpus.last.shape == (n,) and corpus.counts.shape == (n, w),
+        "first, last and counts": corpus.first.shape == corpus.last.shape == (n,) and corpus.counts.shape == (n, w),
         "works": max(corpus.first.max(initial=0), corpus.last.max(initial=0)) < len(corpus.works),
+        "words": len(set(corpus.words)) == w,
         "starts": corpus.starts.shape == (n_target + 1,) and corpus.starts[0] == 0 and corpus.starts[-1] == entries
         and bool((np.diff(corpus.starts) >= 0).all()),
         "pairs": all(part.shape == (entries,) for part in corpus.pairs) and corpus.pairs.pair.max(initial=0) < w * w,

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import checks
+from ...arguments import as_new_file
 from . import adjacency, texts
 from .adjacency import Pairs
 from .corpus import Corpus, Work, save_corpus
@@ -208,6 +209,7 @@ def add_command(commands: Any, formatter: type[argparse.HelpFormatter]) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    out = as_new_file("--out", arguments.out)
     corpus = prepare_corpus(
         arguments.dir,
         words=arguments.words,
@@ -217,9 +219,6 @@ def _run(arguments: argparse.Namespace) -> int:
         window=arguments.window,
         decay=arguments.decay,
     )
-    out = Path(arguments.out)
-    if not out.resolve().parent.is_dir():
-        raise ValueError(f"--out is {arguments.out!r}; there is no folder {out.resolve().parent}")
     save_corpus(out, corpus)
     print(corpus.summary())
     print(f"written: {out} ({out.stat().st_size / 1e6:.2f} MB)")

@@ -79,8 +79,7 @@ class Authorship(Experiment):
 
     def __post_init__(self) -> None:
         checks.as_choice("held_out", self.held_out, HeldOut)
-        for name in ("splits", "train_samples", "valid_samples", "test_samples", "features", "epochs", "batch"):
-            checks.as_count(name, getattr(self, name), minimum=1)
+        self._require_sound("splits", "train_samples", "valid_samples", "test_samples")
         if self.corpus != SHIPPED:
             object.__setattr__(self, "paper", {})  # its figures are Poe's
 
