@@ -125,7 +125,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
     warning = table.quick_note(rows, classes) if arguments.quick and classes else ""
     unit = next(iter(experiment.cells()[0]))
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    here = {"width": width, "spelling": partial(terminal.as_written, sys.stdout)}
+    here: dict[str, Any] = {"width": width, "spelling": partial(terminal.as_written, sys.stdout)}
     text = _written(rows, unit, warning, partial(table.text, **here), partial(table.spread_text, **here))
     print(text, flush=True)
     pictures = () if arguments.no_pictures else _draw(experiment, rows, done_records, folder)

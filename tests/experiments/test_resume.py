@@ -27,13 +27,20 @@ CALL = [
 ]
 
 
+# The background of a shell ignores SIGINT and so would its children: Ctrl-C must arrive here. It is set in the child and
+# not by `preexec_fn`, at which JAX warns where a test before this one has imported it.
+WITH_CTRL_C = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from evref.cli import main
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
+"""
+
+
 def start(folder, jobs):
-    command = [sys.executable, "-m", "evref", *CALL, "--jobs", str(jobs), "--out", str(folder)]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        # The background of a shell ignores SIGINT and so would its children: Ctrl-C must arrive here.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )  # fmt: skip
+    command = [sys.executable, "-c", WITH_CTRL_C, *CALL, "--jobs", str(jobs), "--out", str(folder)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
 def wait_for(folder, lines, process):
