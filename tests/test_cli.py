@@ -103,7 +103,7 @@ def test_gradcheck_leaves_out_a_dot_test_that_says_nothing(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     source = USER_MODULE.replace("FACTOR", "1").replace("in_shape =", "autodiff = True\n    in_shape =")
-    (tmp_path / "wraps_torch.py").write_text(source)
+    (tmp_path / "wraps_torch.py").write_text(source, encoding="utf-8")
     assert cli.main(["gradcheck", "wraps_torch:layer"]) == 0
     out = capsys.readouterr().out
     assert ", dot " not in out and "dot not run: a tautology: jvp and backward come from one automatic" in out
@@ -115,7 +115,7 @@ def test_gradcheck_leaves_out_a_dot_test_that_says_nothing(tmp_path, monkeypatch
 def test_gradcheck_names_what_failed_once_more_at_the_end(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "off.py").write_text(USER_MODULE.replace("FACTOR", "2"))
+    (tmp_path / "off.py").write_text(USER_MODULE.replace("FACTOR", "2"), encoding="utf-8")
     assert cli.main(["gradcheck", "off:layer", "relu"]) == 1
     *_, summary, failed, _ = capsys.readouterr().out.splitlines()
     assert summary == "6 of 10 checks passed: 2 configurations of 2 targets"

@@ -209,12 +209,12 @@ def _checked(case: Case, module: Any, names: list[str], nodes: int, seed: int, c
         raise TargetError(f"{case.target}: the first forward pass raised {one_line(error)}{hint}") from error
     params, x = split_point(problem.point)
     for name in names:
-        reason = None if chosen else why_not(CHECKS[name], module)
-        if reason is not None:
-            if reason:
-                case.not_run[name] = reason
-            continue
         try:
+            reason = None if chosen else why_not(CHECKS[name], module)
+            if reason is not None:
+                if reason:
+                    case.not_run[name] = reason
+                continue
             case.reports.append(CHECKS[name](module, params, x, rng=seed))
         except NotAnalytic as error:
             if chosen:
@@ -224,5 +224,5 @@ def _checked(case: Case, module: Any, names: list[str], nodes: int, seed: int, c
             case.wrong = str(error)
             break
         except (Exception, SystemExit) as error:
-            raise TargetError(f"{case.target}: the {name} check met {one_line(error)}") from error
+            raise TargetError(f"{case.target}: the {name} check raised {one_line(error)}") from error
     return case

@@ -194,15 +194,15 @@ def test_signature_by_hand():
     W = np.zeros((6, 6))
     W[1, 2], W[1, 3], W[3, 1] = 1.0, 3.0, 5.0  # 1, 2, 3 hang together; 4 with itself only; 0 and 5 with nobody
     W[4, 4] = 7.0
-    graph, kept = adjacency.signature(W)
-    assert kept.tolist() == [1, 2, 3]
+    graph, kept = adjacency.signature(W, ("a", "but", "can", "do", "every", "for"))
+    assert kept.tolist() == [1, 2, 3] and graph.nodes == ("but", "can", "do")
     expected = np.array([[0, 0.25, 0.75 + 1], [0.25, 0, 0], [0.75 + 1, 0, 0]]) / 2
     np.testing.assert_allclose(graph.S.toarray(), expected / np.linalg.eigvalsh(expected)[-1], rtol=1e-12)
 
 
 def test_signature_of_nothing_is_refused():
     with pytest.raises(ValueError, match="no two function words"):
-        adjacency.signature(np.zeros((3, 3)))
+        adjacency.signature(np.zeros((3, 3)), ("a", "but", "can"))
 
 
 # ---- on the books ----------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ CALL = [
 ]
 
 
-# The background of a shell ignores SIGINT and so would its children: Ctrl-C must arrive here. It is set in the child and
+# The background of a shell ignores SIGINT and so would its children: Ctrl-C must arrive here. It is set in the child,
 # not by `preexec_fn`, at which JAX warns where a test before this one has imported it.
 WITH_CTRL_C = """
 import signal, sys
