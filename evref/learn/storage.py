@@ -53,8 +53,12 @@ def write_archive(
     text = json.dumps({"format": FORMAT, "schema": SCHEMA, "kind": kind, "evref": version, **header})
     contents: dict[str, Any] = {"header": np.frombuffer(text.encode(), np.uint8), **arrays}
 
-    with files.replacing(path) as handle:  # a handle, for to a path NumPy would append ".npz"
-        (np.savez_compressed if compressed else np.savez)(handle, **contents)
+    # What `np.savez` writes. NumPy 2.0 leaves the archive open when a write fails, and its end then meets a closed file.
+    method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
+    with files.replacing(path) as handle, zipfile.ZipFile(handle, "w", method) as archive:
+        for name, array in contents.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, array, allow_pickle=False)
 
 
 def read_archive(
