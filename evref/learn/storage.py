@@ -53,7 +53,7 @@ def write_archive(
     text = json.dumps({"format": FORMAT, "schema": SCHEMA, "kind": kind, "evref": version, **header})
     contents: dict[str, Any] = {"header": np.frombuffer(text.encode(), np.uint8), **arrays}
 
-    # What `np.savez` writes. NumPy 2.0 leaves the archive open when a write fails, and its end then meets a closed file.
+    # What `np.savez` writes; on NumPy 2.0 that leaves the archive open when a write fails.
     method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
     with files.replacing(path) as handle, zipfile.ZipFile(handle, "w", method) as archive:
         for name, array in contents.items():
