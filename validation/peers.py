@@ -105,6 +105,25 @@ def torch_gradients(
     return {"y": y.detach().numpy(), **{name: g.numpy() for name, g in zip(names, grads, strict=True)}}
 
 
+def torch_tangent(
+    function: Callable[[dict[str, Any], Any], Any],
+    params: Mapping[str, Array],
+    x: Array,
+    dparams: Mapping[str, Array],
+    dx: Array,
+) -> Array:
+    """dy along (dparams, dx), by torch.autograd.functional.jvp."""
+    import torch
+
+    point = tuple(torch.tensor(value) for value in (x, *params.values()))
+    direction = tuple(torch.tensor(value) for value in (dx, *(dparams[name] for name in params)))
+
+    def of_tensors(signal: Any, *values: Any) -> Any:
+        return function(dict(zip(params, values, strict=True)), signal)
+
+    return torch.autograd.functional.jvp(of_tensors, point, direction)[1].numpy()
+
+
 # ---- JAX -------------------------------------------------------------------------------------------------------------
 def jax_edge_variant(rows: Array, columns: Array, params: Mapping[str, Any], x: Any, zeroth: str) -> Any:
     """The same recursion with nodes first, (nodes, F, G, batch), and jax.ops.segment_sum over the rows."""
@@ -126,6 +145,24 @@ def jax_edge_variant(rows: Array, columns: Array, params: Mapping[str, Any], x: 
     return y + params["bias"][:, None] if "bias" in params else y
 
 
+def jax_neighborhood(neighborhoods: Sequence[Sequence[Sequence[int]]], weight: Any, x: Any, kind: str) -> Any:
+    """As `torch_neighborhood`, from the number of values that each one exceeds; no two of a neighborhood are equal."""
+    import jax.numpy as jnp
+
+    y = weight[0] * x
+    for k, lists in enumerate(neighborhoods, start=1):
+        sizes = np.array([len(members) for members in lists])
+        there = np.arange(sizes.max()) < sizes[:, None]  # rows of different lengths, filled up
+        members = np.zeros(there.shape, int)
+        members[there] = np.concatenate(lists)
+        values = x[..., members]  # (..., nodes, members)
+        rank = ((values[..., :, None] > values[..., None, :]) & there[:, None, :]).sum(-1)
+        places = (sizes - 1, sizes - 1) if kind == "max" else ((sizes - 1) // 2, sizes // 2)
+        picks = [jnp.where((rank == place[:, None]) & there, values, 0).sum(-1) for place in places]
+        y = y + weight[k] * (picks[0] + picks[1]) / 2
+    return y
+
+
 def enable_jax_float64() -> None:
     """JAX computes in float32 unless told; must come before its first array."""
     import jax
@@ -134,16 +171,22 @@ def enable_jax_float64() -> None:
 
 
 def jax_gradients(
-    function: Callable[[dict[str, Any], Any], Any], params: Mapping[str, Array], x: Array, grad_y: Array
+    function: Callable[..., Any], params: Mapping[str, Array], x: Array, grad_y: Array, *others: Array
 ) -> Results:
-    """As `torch_gradients`, by jax.vjp."""
-    import jax
-    import jax.numpy as jnp
+    """As `torch_gradients` of function(params, x, *others) by params and x, by jax.vjp.
 
-    y, pull_back = jax.vjp(function, {name: jnp.asarray(p) for name, p in params.items()}, jnp.asarray(x))
-    grads, grad_x = pull_back(jnp.asarray(grad_y, dtype=y.dtype))
-    results = {"y": y, "grad_x": grad_x, **{f"grad_{name}": g for name, g in grads.items()}}
-    return {name: np.asarray(value) for name, value in results.items()}
+    All arrays have a leading axis: the draws, which are computed together.
+    """
+    return _jax_draws(_jax_pullback(function), dict(params), x, grad_y, *others)
+
+
+def jax_terms(
+    function: Callable[..., Any], params: Mapping[str, Array], x: Array, grad_y: Array, *others: Array
+) -> tuple[Results, Results]:
+    """As `jax_gradients`, and Σ|terms| of each result."""
+    import terms
+
+    return _jax_draws(terms.with_terms(_jax_pullback(function)), dict(params), x, grad_y, *others)
 
 
 def jax_tangent(
@@ -153,12 +196,31 @@ def jax_tangent(
     dparams: Mapping[str, Array],
     dx: Array,
 ) -> Array:
-    """dy along (dparams, dx), by jax.jvp."""
+    """dy along (dparams, dx), by jax.jvp; leading axes as in `jax_gradients`."""
     import jax
-    import jax.numpy as jnp
 
-    def arrays(values: Mapping[str, Array]) -> dict[str, Any]:
-        return {name: jnp.asarray(p) for name, p in values.items()}
+    def tangent(params: Any, x: Any, dparams: Any, dx: Any) -> Any:
+        return jax.jvp(function, (params, x), (dparams, dx))[1]
 
-    _, dy = jax.jvp(function, (arrays(params), jnp.asarray(x)), (arrays(dparams), jnp.asarray(dx)))
-    return np.asarray(dy)
+    return _jax_draws(tangent, dict(params), x, dict(dparams), dx)
+
+
+def _jax_pullback(function: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
+    import jax
+
+    def gradients(params: dict[str, Any], x: Any, grad_y: Any, *others: Any) -> dict[str, Any]:
+        y, pull_back = jax.vjp(lambda p, signal: function(p, signal, *others), params, x)
+        grads, grad_x = pull_back(grad_y)
+        return {"y": y, "grad_x": grad_x, **{f"grad_{name}": g for name, g in grads.items()}}
+
+    return gradients
+
+
+def _jax_draws(function: Callable[..., Any], *arguments: Any) -> Any:
+    """`function` at every entry of the leading axes, as NumPy arrays.
+
+    Without jit: single operations are compiled once for every shape and serve all functions, which is less work.
+    """
+    import jax
+
+    return jax.tree.map(np.asarray, jax.vmap(function)(*arguments))

@@ -9,8 +9,11 @@ import peers
 
 
 def _support(filt: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Entries of I + S, or those of S off the diagonal where the recursion has no self-loops."""
     target, source = np.nonzero(filt.graph.S.toarray())
-    return peers.support(filt.graph.n_nodes, source, target)
+    rows, columns = peers.support(filt.graph.n_nodes, source, target)
+    kept = np.ones(len(rows), bool) if getattr(filt, "self_loops", True) else rows != columns
+    return rows[kept], columns[kept]
 
 
 def torch_parallel(filt: Any, params: dict[str, Any], x: Any) -> Any:

@@ -56,7 +56,7 @@ def torch_ecc(filt: Any, params: dict[str, Any], x: Any) -> Any:
 
 
 def torch_monet(filt: Any, params: dict[str, Any], x: Any) -> Any:
-    """Patch operators D_r(x)_i = sum_j w_r(u_ij) x_j, mixed by theta; the covariance is inverted as a matrix."""
+    """Patch operators D_r(x)_i = sum_j w_r(u_ij) x_j, mixed by theta; a triangular system for each width."""
     import torch
 
     u = torch.as_tensor(np.array(filt.pseudo), dtype=x.dtype)
@@ -66,11 +66,10 @@ def torch_monet(filt: Any, params: dict[str, Any], x: Any) -> Any:
         if filt.covariance == "full":
             places = torch.tril_indices(D, D)
             C = torch.zeros(D, D, dtype=x.dtype).index_put((places[0], places[1]), sigma)
-            inverse = torch.linalg.inv(C @ C.T)
         else:
-            inverse = torch.diag(sigma**-2)
-        weight = torch.exp(-torch.einsum("ea,ab,eb->e", u - mu, inverse, u - mu) / 2)
-        kernel = kernel + weight[:, None, None] * theta
+            C = torch.diag(sigma)
+        nu = torch.linalg.solve_triangular(C, (u - mu).T, upper=False)  # its squares are (u - mu)^T (C C^T)^-1 (u - mu)
+        kernel = kernel + torch.exp(-(nu**2).sum(0) / 2)[:, None, None] * theta
     return _torch_aggregate(filt, params, x, kernel)
 
 
@@ -127,24 +126,25 @@ def jax_ecc(filt: Any, params: dict[str, Any], x: Any) -> Any:
 
 
 def jax_monet(filt: Any, params: dict[str, Any], x: Any) -> Any:
-    """As published, with the covariance handed to solve."""
-    import jax
+    """As published, |Xi^-1 (u - mu)|^2 by forward substitution with the triangular root Xi of the covariance."""
     import jax.numpy as jnp
 
     u = jnp.asarray(filt.pseudo)
     D = u.shape[1]
-
-    def gaussian(mu: Any, sigma: Any) -> Any:
-        rows, columns = np.tril_indices(D) if filt.covariance == "full" else (np.arange(D), np.arange(D))
-        C = jnp.zeros((D, D)).at[rows, columns].set(sigma)
-        return jax.vmap(lambda d: jnp.exp(-0.5 * d @ jnp.linalg.solve(C @ C.T, d)))(u - mu)
-
-    w = jax.vmap(gaussian)(params["mu"], params["sigma"])  # (R, edges)
-    return _jax_dense(filt, params, x, jnp.einsum("rfg,re->efg", params["theta"], w))
+    rows, columns = np.tril_indices(D) if filt.covariance == "full" else (np.arange(D), np.arange(D))
+    place = {entry: n for n, entry in enumerate(zip(rows.tolist(), columns.tolist(), strict=True))}
+    weights = []
+    for mu, sigma in zip(params["mu"], params["sigma"], strict=True):
+        nu: list[Any] = []
+        for d in range(D):
+            rest = u[:, d] - mu[d] - sum(sigma[place[d, c]] * nu[c] for c in range(d) if (d, c) in place)
+            nu.append(rest / sigma[place[d, d]])
+        weights.append(jnp.exp(-sum(value**2 for value in nu) / 2))
+    return _jax_dense(filt, params, x, jnp.einsum("rfg,re->efg", params["theta"], jnp.stack(weights)))
 
 
 def jax_attention(filt: Any, params: dict[str, Any], x: Any) -> Any:
-    """The N x N table of scores, minus infinity off the support, softmax along rows."""
+    """The N x N table of scores, -1e30 off the support (its exponential is zero), softmax along rows."""
     import jax
     import jax.numpy as jnp
 
@@ -154,7 +154,7 @@ def jax_attention(filt: Any, params: dict[str, Any], x: Any) -> Any:
     z = jnp.einsum("hfg,bgn->bhfn", params["weight"], x)
     heard = jnp.einsum("hf,bhfn->bhn", params["source"], z)[:, :, None, :]
     hears = jnp.einsum("hf,bhfn->bhn", params["target"], z)[:, :, :, None]
-    scores = jnp.where(mask, jax.nn.leaky_relu(heard + hears, filt.slope), -jnp.inf)
+    scores = jnp.where(mask, jax.nn.leaky_relu(heard + hears, filt.slope), -1e30)
     y = jnp.einsum("bhij,bhfj->bhfi", jax.nn.softmax(scores, axis=-1), z)
     y = y.reshape(x.shape[0], -1, x.shape[-1])
     return y + params["bias"][:, None] if filt.bias else y
@@ -232,8 +232,9 @@ def pyg_ecc(filt: Any, params: dict[str, Array], x: Array, grad_y: Array) -> pee
 def pyg_monet(filt: Any, params: dict[str, Array], x: Array, grad_y: Array) -> peers.Results:
     """`GMMConv` with separate_gaussians=False. Its conventions, and what is done about them:
 
-    - diagonal covariance only; w = exp(-1/2 sum_d (u_d - mu_d)^2 / (1e-15 + sigma_d^2)): the same 1/2, and an epsilon
-      that evref has not (it refuses a width of zero instead); relative effect 1e-15 / sigma^2;
+    - diagonal covariance only; w = exp(-1/2 sum_d (u_d - mu_d)^2 / (1e-15 + s_d^2)): the same 1/2, and an epsilon that
+      evref has not (it refuses a width of zero instead). It gets s = sqrt(sigma^2 - 1e-15), and its gradient is taken
+      back to sigma by ds/dsigma = sigma / s;
     - g is (in, kernels * out), column r F + f: theta transposed;
     - aggr is "mean" unless told, no self-loops of its own: as for NNConv;
     - root_weight=True is root=True. With root_weight=False forward asks for an attribute `root` that was never made
@@ -247,6 +248,7 @@ def pyg_monet(filt: Any, params: dict[str, Array], x: Array, grad_y: Array) -> p
     F, G, R = filt.out_features, filt.in_features, filt.kernels
     aggr = "add" if filt.aggregation == "sum" else "mean"
     conv = GMMConv(G, F, filt.pseudo.shape[1], R, aggr=aggr, root_weight=filt.root, bias=filt.bias)
+    s = np.sqrt(params["sigma"] ** 2 - 1e-15)
     weights: dict[str, tuple[Any, Array, Any]] = {
         "theta": (
             conv.g,
@@ -254,7 +256,7 @@ def pyg_monet(filt: Any, params: dict[str, Array], x: Array, grad_y: Array) -> p
             lambda grad: grad.reshape(G, R, F).transpose(1, 2, 0),
         ),
         "mu": (conv.mu, params["mu"], _same),
-        "sigma": (conv.sigma, params["sigma"], _same),
+        "sigma": (conv.sigma, s, lambda grad: grad * params["sigma"] / s),
     }
     if filt.root:
         weights["root"] = (conv.root.weight, params["root"], _same)

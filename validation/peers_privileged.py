@@ -21,7 +21,9 @@ def _support(filt: Any) -> Array:
 
 
 def _copies(filt: Any) -> Array:
-    """C_B, (N, |B|): one 1 per row, at the first of the nearest privileged nodes; hops lead from it to the row."""
+    """C_B, (N, |B|): as given, or one 1 per row, at the first of the nearest privileged nodes, by hops to the row."""
+    if filt.mapping is not None:
+        return np.array(filt.mapping, dtype=np.float64)
     hops = np.where(_support(filt), 1.0, np.inf)  # hops[i, j]: from j to i
     np.fill_diagonal(hops, 0)
     N = len(hops)
@@ -107,7 +109,7 @@ def _jax_shifts(filt: Any, x: Any) -> Any:
 def jax_node_variant(filt: Any, params: dict[str, Any], x: Any) -> Any:
     import jax.numpy as jnp
 
-    c = params["phi"][..., np.argmax(_copies(filt), axis=1)]  # (K + 1, F, G, N)
+    c = sum(params["phi"][..., b : b + 1] * column for b, column in enumerate(_copies(filt).T))  # (K + 1, F, G, N)
     y = jnp.einsum("kfgn,kbgn->bfn", c, _jax_shifts(filt, x))
     return y + params["bias"][:, None] if "bias" in params else y
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import peers
+import terms
 
 Array = np.ndarray
 
@@ -99,9 +100,9 @@ def jax_cayley(filt: Any, params: dict[str, Any], x: Any) -> Any:
         return params["h"] * jnp.asarray(np.kron(np.eye(2), matrix))
 
     if filt.iterations is None:
-        C = jnp.linalg.inv(doubled(S) + turn) @ (doubled(S) - turn)
+        C = terms.inverse(doubled(S) + turn) @ (doubled(S) - turn)
     else:
-        inverse = jnp.linalg.inv(doubled(D) + turn)
+        inverse = terms.inverse(doubled(D) + turn)
         series, term = jnp.eye(2 * N), jnp.eye(2 * N)
         for _ in range(filt.iterations):
             term = -inverse @ doubled(S - D) @ term

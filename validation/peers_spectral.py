@@ -112,6 +112,16 @@ def projectors(S: Array) -> tuple[Array, Array]:
     return np.array(distinct), np.array(family)
 
 
+def _jax_real_sum(subscripts: str, B: Array, P: Array) -> Any:
+    """The real part of an einsum, in JAX, so that its terms are those of the sum over the eigenvalues."""
+    import jax.numpy as jnp
+
+    real, imaginary = (
+        jnp.einsum(subscripts, jnp.asarray(b), jnp.asarray(p)) for b, p in ((B.real, P.real), (B.imag, P.imag))
+    )
+    return real - imaginary
+
+
 def jax_spectral(filt: Any, params: Mapping[str, Any], x: Any) -> Any:
     """y_f = sum_g sum_m b_m B_m(S) x_g with B_m(S) = sum over distinct eigenvalues of B_m(lambda) P_lambda."""
     import jax.numpy as jnp
@@ -120,7 +130,7 @@ def jax_spectral(filt: Any, params: Mapping[str, Any], x: Any) -> Any:
     B = cox_de_boor(lam.real, filt.n_basis) if isinstance(filt.kernel, str) else None
     if B is None:
         B = filt.kernel[_matched(lam, filt.fourier.eigenvalues)]
-    family = jnp.asarray(np.einsum("rm,rij->mij", B, P).real)
+    family = _jax_real_sum("rm,rij->mij", B, P)
     return _with_bias(params, jnp.einsum("mfg,mij,xgj->xfi", params["b"], family, x))
 
 
@@ -130,15 +140,15 @@ def jax_shift_invariant(filt: Any, params: Mapping[str, Any], x: Any) -> Any:
 
     if filt.repeated == "free" and filt.basis.fourier.repeated:
         U, V = filt.basis.fourier.U, filt.basis.fourier.U_inverse
-        family = np.stack([(U @ np.diag(column) @ V).real for column in filt.basis.B.T])
+        family = _jax_real_sum("nd,nij->dij", filt.basis.B, np.einsum("in,nj->nij", U, V))
     else:
         lam, P = projectors(_dense(filt))
         B = filt.basis.B[_matched(lam, filt.basis.fourier.eigenvalues)]
-        family = np.einsum("rd,rij->dij", B, P).real
+        family = _jax_real_sum("rd,rij->dij", B, P)
     w = jnp.broadcast_to(x[:, None], (x.shape[0], filt.out_features, *x.shape[1:]))  # (batch, F, G, N)
     total = w if filt.zeroth == "identity" else jnp.zeros_like(w)
     for mu in params["mu"]:
-        w = jnp.einsum("fgd,dij,xfgj->xfgi", mu, jnp.asarray(family), w)
+        w = jnp.einsum("fgd,dij,xfgj->xfgi", mu, family, w)
         total = total + w
     return _with_bias(params, total.sum(2))
 
