@@ -13,8 +13,8 @@ and for all tangents and cotangents
 
 which is the dot test (:func:`evref.verify.gradcheck.dot_test`).
 
-This file holds the doors: what comes in is checked, brought to one batch shape and one dtype, and goes out in the
-shape it came in. A family of filters or layers writes only the mathematics, as the three hooks `_forward`,
+This file holds the public entry points: what comes in is checked, brought to one batch shape and one dtype, and goes
+out in the shape it came in. A family of filters or layers writes only the mathematics, as the three hooks `_forward`,
 `_backward`, `_jvp`, and says the shapes of its parameters. A fourth, `_parameter_gradients`, is there to be overridden
 where `_backward` can be had for less without grad_x, which training does not read.
 """
@@ -181,7 +181,7 @@ class Module:
             stacklevel=4,  # who called forward, backward or jvp
         )
 
-    # ---- doors -----------------------------------------------------------------------------------------------------
+    # ---- entry points ----------------------------------------------------------------------------------------------
     def _by_name(self, argument: str, signal: Any, core: tuple[int, ...] | None) -> Any:
         """A table, such as a DataFrame, as an array, its names in the order of the nodes; all else as it is.
 

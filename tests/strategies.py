@@ -78,7 +78,7 @@ def first_example(cls, graph: ev.Graph, rng=0) -> ev.Module:
     return next(iter(cls.examples(graph, rng)))
 
 
-def lively(module: ev.Module, seed: int = 0, dtype: type = np.float64) -> dict[str, np.ndarray]:
+def random_params(module: ev.Module, seed: int = 0, dtype: type = np.float64) -> dict[str, np.ndarray]:
     """Parameters of size one instead of the small ones training starts from: nothing hides in rounding."""
     rng = np.random.default_rng(seed)
     return {name: rng.uniform(-1, 1, shape).astype(dtype) for name, shape in module.parameter_shapes().items()}

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import GRAPHS, close, graphs, lively, normal, tangent_like
+from strategies import GRAPHS, close, graphs, normal, random_params, tangent_like
 
 import evref as ev
 from evref import checks
@@ -54,7 +54,7 @@ def example(name: str, graph: ev.Graph) -> ev.Filter:
 def module_and_input(kind: str, name: str, graph: ev.Graph, batch: int = 3) -> tuple[ev.Module, dict, np.ndarray]:
     module = example(name, graph)
     shape = module.in_shape or (2, graph.n_nodes)
-    return module, lively(module), normal(1, batch, *shape)
+    return module, random_params(module), normal(1, batch, *shape)
 
 
 def everything(module: ev.Module, params: dict, x: np.ndarray) -> dict[str, np.ndarray]:
@@ -162,7 +162,7 @@ def test_output_is_the_matrix_times_the_signal(name, graph, backend):
     filt = example(name, graph)
     if not filt.linear:
         return
-    params, x = lively(filt), normal(1, 3, *filt.in_shape)
+    params, x = random_params(filt), normal(1, 3, *filt.in_shape)
     with ev.use_backend(backend):
         y, tape = filt.forward(params, x)
         H = filt.matrix(params)
@@ -180,7 +180,7 @@ def test_linear_in_the_signal(name, graph, a, seed):
     filt = example(name, graph)
     if not filt.linear:
         return
-    params = lively(filt)
+    params = random_params(filt)
     x1, x2 = normal(seed, 2, *filt.in_shape), normal(seed + 1, 2, *filt.in_shape)
     y1, y2, y = (filt.forward(params, x)[0] for x in (x1, x2, a * x1 + x2))
     constant = filt.forward(params, np.zeros_like(x1))[0]
@@ -196,7 +196,7 @@ def test_local_to_the_bit(name, backend, seed):
     filt = example(name, graph)
     if filt.reach is None:
         return
-    params, x = lively(filt), normal(seed, 2, *filt.in_shape)
+    params, x = random_params(filt), normal(seed, 2, *filt.in_shape)
     node = seed % 9
     changed = x.copy()
     changed[..., node] += 1.0
@@ -214,7 +214,7 @@ def test_permutation(name, graph, seed):
     """Equivariant filters follow a renumbering of the nodes with the same parameters; the others must not."""
     order = np.random.default_rng(seed).permutation(graph.n_nodes)
     filt, moved = example(name, graph), example(name, graph.permuted(order))
-    params, x = lively(filt), normal(seed, 2, *filt.in_shape)
+    params, x = random_params(filt), normal(seed, 2, *filt.in_shape)
     there, here = moved.forward(params, x[..., order])[0], filt.forward(params, x)[0][..., order]
     if filt.equivariant:
         close(there, here)
@@ -235,7 +235,7 @@ def embedding(filt: ev.Filter, params: dict) -> tuple[ev.Filter, dict] | None:
 @each_filter
 def test_embedding_is_the_same_map(name, graph):
     filt = example(name, graph)
-    params, x = lively(filt), normal(1, 2, *filt.in_shape)
+    params, x = random_params(filt), normal(1, 2, *filt.in_shape)
     embedded = embedding(filt, params)
     if embedded is None:
         return
@@ -251,7 +251,7 @@ def test_embedding_is_the_same_map(name, graph):
 def test_gradient_pulled_back_through_the_embedding(name, graph):
     """dL/dparams = (d ev_params / d params)^T dL/d ev_params, the map differentiated by complex step."""
     filt = example(name, graph)
-    params, x = lively(filt), normal(1, 2, *filt.in_shape)
+    params, x = random_params(filt), normal(1, 2, *filt.in_shape)
     embedded = embedding(filt, params)
     if embedded is None:
         return
@@ -610,7 +610,7 @@ def test_a_tape_knows_the_weights_of_its_graph(name):
     """Two shifts of one graph share the support; what one filter saved is nothing to the other."""
     graph = GRAPHS["undirected"]
     filt, other = (example(name, g) for g in (graph, ev.Graph(graph.S * 2)))
-    params, x = lively(filt), normal(1, 2, *filt.in_shape)
+    params, x = random_params(filt), normal(1, 2, *filt.in_shape)
     y, tape = filt.forward(params, x)
     if filt.graph != other.graph:  # an example may put its own shift on the support
         with pytest.raises(ValueError, match="tape was written by .* with weights"):

@@ -1,4 +1,4 @@
-"""The house rules that no single room can hold."""
+"""The rules of the project that belong to no single module."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ ORDER = [
 
 
 def _imports(path: Path) -> set[str]:
-    """Rooms of evref that a file imports, at the top or inside functions."""
+    """Parts of evref that a file imports, at the top or inside functions."""
     package = ("evref", *path.relative_to(ROOT).parts[:-1])
-    rooms = set()
+    parts = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names = []
         if isinstance(node, ast.ImportFrom):
@@ -49,17 +49,17 @@ def _imports(path: Path) -> set[str]:
             names = [(*module, alias.name) for alias in node.names]
         elif isinstance(node, ast.Import):
             names = [tuple(alias.name.split(".")) for alias in node.names]
-        rooms |= {name[1] for name in names if name[0] == "evref" and len(name) > 1}
-    return rooms
+        parts |= {name[1] for name in names if name[0] == "evref" and len(name) > 1}
+    return parts
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_imports_flow_one_way(path):
-    room = path.relative_to(ROOT).parts[0].removesuffix(".py")
-    if room in ("__init__", "__main__"):
+    part = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    if part in ("__init__", "__main__"):
         return
-    allowed = set(ORDER[: ORDER.index(room) + 1]) | {"__version__"}
-    assert _imports(path) <= allowed, f"{path.name} looks up the stairs: {_imports(path) - allowed}"
+    allowed = set(ORDER[: ORDER.index(part) + 1]) | {"__version__"}
+    assert _imports(path) <= allowed, f"{path.name} imports what comes later: {_imports(path) - allowed}"
 
 
 def test_import_is_light():

@@ -1,4 +1,4 @@
-"""How fast is it, and against what? The room behind `evref bench`; `import evref` does not open it.
+"""How fast is it, and against what? What `evref bench` runs; `import evref` does not import it.
 
 cases      what is computed, on which graphs, with which numbers, and how much work that is
 peers_*    the same work by NumPy, SciPy, torch, JAX and PyTorch Geometric, and by evref itself

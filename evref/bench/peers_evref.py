@@ -1,4 +1,4 @@
-"""Ours, through the public door. The filters are called with all their checks, the training step as `fit` calls it."""
+"""Ours, through the public functions: filters with all their checks, the training step as `fit` calls it."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ class Network(Module):
         return self(params, x, check_finite=check_finite)
 
     # ---- the mathematics -------------------------------------------------------------------------------------------
-    # Shapes were settled at construction and values at the door: inside, the layers' hooks call each other directly.
+    # Shapes were settled at construction and values on entry: inside, the layers' hooks call each other directly.
     def _part(self, params: Parameters, i: int) -> Parameters:
         return {p: params[full] for p, full in self._names[i]}
 

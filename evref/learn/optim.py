@@ -23,7 +23,7 @@ State = dict[str, np.ndarray]
 
 
 class Optimizer:
-    """Base of the optimisers: the doors. An optimiser names its moments and writes `_update`."""
+    """Base of the optimisers: checked entry points. An optimiser names its moments and writes `_update`."""
 
     moments: ClassVar[tuple[str, ...]]  # arrays kept for each parameter
     learning_rate: float
@@ -59,7 +59,7 @@ class Optimizer:
     def _step(
         self, params: Parameters, grads: Parameters, state: Mapping[str, Array], rate: float
     ) -> tuple[Parameters, State]:
-        """`step` behind its door: `fit` has checked once what does not change from step to step."""
+        """`step` without its checks: `fit` has checked once what does not change from step to step."""
         count = int(state["step"]) + 1
         arrays, gradients = list(params.values()), []
         for name, p in params.items():

@@ -45,7 +45,7 @@ class Metric:
 class Learner:
     """Who learns, and how: one step of it.
 
-    Inside, hooks instead of doors: `fit` has checked everything once, and the hooks keep shapes and dtypes.
+    Inside, hooks instead of entry points: `fit` has checked everything once, and the hooks keep shapes and dtypes.
     """
 
     network: Module

@@ -30,7 +30,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Claim:
-    name: str  # "R1", or the name of a rung of the ladder
+    name: str  # "R1", or the name of one of evref's own
     where: str  # label in the paper, or the part of evref that is meant
     statement: str  # what is confirmed
     verdict: str
@@ -78,8 +78,8 @@ def claim(name: str, where: str, statement: str, verdict: str = "holds") -> Call
 
 
 def all_claims() -> dict[str, Claim]:
-    """Name to claim, in the order of the readings; the ladder comes last."""
-    from . import ladder_claims, paper  # noqa: F401  (importing them registers their claims)
+    """Name to claim, in the order of the readings; evref's own come last."""
+    from . import gradient_claims, paper  # noqa: F401  (importing them registers their claims)
 
     def order(name: str) -> tuple[int, int, str]:
         reading = re.fullmatch(r"R(\d+)(.*)", name)

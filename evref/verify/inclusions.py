@@ -52,13 +52,13 @@ class Inclusion:
     outside: Callable[[Graph, np.random.Generator], Case] | None = None  # does not: embed raises NotRepresentable
 
 
-def lively(filt: Filter, rng: np.random.Generator) -> Case:
+def with_positive_parameters(filt: Filter, rng: np.random.Generator) -> Case:
     """Positive parameters of size one: generic, and nothing that a condition divides by is zero."""
     return filt, {name: rng.uniform(0.3, 1.0, shape) for name, shape in filt.parameter_shapes().items()}
 
 
 def example(name: str) -> Callable[[Graph, np.random.Generator], Case]:
-    return lambda graph, rng: lively(next(catalogue[name].examples(graph, rng)), rng)
+    return lambda graph, rng: with_positive_parameters(next(catalogue[name].examples(graph, rng)), rng)
 
 
 def _as_edge_variant(filt: Filter, params: Parameters) -> tuple[Filter, Parameters]:
@@ -196,17 +196,17 @@ def _to_parallel(filt: Any, params: Parameters) -> tuple[Filter, Parameters]:
 
 
 def _edge_variant(zeroth: Zeroth) -> Callable[[Graph, np.random.Generator], Case]:
-    return lambda graph, rng: lively(EdgeVariant(graph, 2, 2, 2, zeroth=zeroth, bias=True), rng)
+    return lambda graph, rng: with_positive_parameters(EdgeVariant(graph, 2, 2, 2, zeroth=zeroth, bias=True), rng)
 
 
 def _node_variant_with_a_constant(graph: Graph, rng: np.random.Generator) -> Case:
-    filt, params = lively(NodeVariant(graph, 3), rng)
+    filt, params = with_positive_parameters(NodeVariant(graph, 3), rng)
     params["phi"][1:, 0, 0, 0] = 0.0  # node 0 has degree 0, the others 3
     return filt, params
 
 
 def _polynomial(graph: Graph, rng: np.random.Generator) -> Case:
-    return lively(Polynomial(graph, 3, 2, 2, bias=True), rng)
+    return with_positive_parameters(Polynomial(graph, 3, 2, 2, bias=True), rng)
 
 
 def _symmetric(graph: Graph, rng: np.random.Generator) -> Case:
@@ -218,13 +218,13 @@ def _rotation(graph: Graph, rng: np.random.Generator) -> Case:
 
 
 def _shift_invariant_path(graph: Graph, rng: np.random.Generator) -> Case:
-    return lively(ShiftInvariantEdgeVariant(generators.path(6), 3, 2, 2), rng)
+    return with_positive_parameters(ShiftInvariantEdgeVariant(generators.path(6), 3, 2, 2), rng)
 
 
 def _shift_invariant_complete(graph: Graph, rng: np.random.Generator) -> Case:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RepeatedEigenvaluesWarning)  # which is the point of this instance
-        return lively(ShiftInvariantEdgeVariant(generators.complete(5), 2), rng)
+        return with_positive_parameters(ShiftInvariantEdgeVariant(generators.complete(5), 2), rng)
 
 
 ALWAYS = "always"

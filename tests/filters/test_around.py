@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import close, graphs, lively, normal, random_graph
+from strategies import close, graphs, normal, random_graph, random_params
 
 import evref as ev
 from evref.filters.around import reached
@@ -23,7 +23,7 @@ def test_it_is_the_whole_filter(graph, order, zeroth, bias, seed):
     rng = np.random.default_rng(seed)
     sources = rng.choice(graph.n_nodes, size=min(2, graph.n_nodes), replace=False)
     near = whole.around(sources)
-    params, x = lively(whole), np.zeros((4, 2, graph.n_nodes))
+    params, x = random_params(whole), np.zeros((4, 2, graph.n_nodes))
     x[..., sources] = normal(seed, 4, 2, len(sources))
     u = normal(seed + 1, 4, 3, graph.n_nodes)
     y, tape = whole.forward(params, x)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
-from strategies import GRAPHS, close, graphs, lively, normal
+from strategies import GRAPHS, close, graphs, normal, random_params
 
 import evref as ev
 
@@ -37,7 +37,7 @@ def by_hand(filt: ev.GraphAttention, params: dict, x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS.keys())
 def test_loops_from_the_equation(graph, heads, slope):
     filt = ev.GraphAttention(graph, 3, 4, heads=heads, slope=slope)
-    params, x = lively(filt), normal(1, 3, graph.n_nodes)
+    params, x = random_params(filt), normal(1, 3, graph.n_nodes)
     expected = by_hand(filt, params, x)
     close(filt.forward(params, x)[0], expected, rtol=1e-13)
     close(np.einsum("fgij,gj->fi", filt.matrix(params, x), x), expected, rtol=1e-13)
@@ -48,7 +48,7 @@ def test_gradients_in_every_setting(heads, slope):
     slope = min(slope, 0.9)  # with 1 the gradient of the target is zero, and rounding all there is to compare
     graph = GRAPHS["directed"]
     filt = ev.GraphAttention(graph, 3, 4, heads=heads, slope=slope, bias=True)
-    params, x = lively(filt), normal(1, 2, 3, graph.n_nodes)
+    params, x = random_params(filt), normal(1, 2, 3, graph.n_nodes)
     ev.gradcheck.dot_test(filt, params, x, rtol=1e-12).raise_if_failed()
     ev.gradcheck.complex_step(filt, params, x, rtol=1e-10).raise_if_failed()
     ev.gradcheck.central_difference(filt, params, x).raise_if_failed()
@@ -81,7 +81,7 @@ def test_equal_scores_are_a_mean_exactly():
 def test_rows_sum_to_one(graph, seed):
     """A constant signal stays constant, whatever the scores."""
     filt = ev.GraphAttention(graph, 1, 2, heads=2)
-    params = lively(filt, seed)
+    params = random_params(filt, seed)
     y = filt.forward(params, np.full(graph.n_nodes, 3.0))[0]
     close(y, np.repeat(3 * params["weight"].reshape(2, 1), graph.n_nodes, axis=1), rtol=1e-14)
     H = filt.matrix(params, normal(seed, graph.n_nodes))
@@ -91,7 +91,7 @@ def test_rows_sum_to_one(graph, seed):
 @given(graph=graphs(), seed=st.integers(0, 99))
 def test_heads_are_filters_side_by_side(graph, seed):
     both = ev.GraphAttention(graph, 2, 6, heads=3)
-    params, x = lively(both, seed), normal(seed, 2, 2, graph.n_nodes)
+    params, x = random_params(both, seed), normal(seed, 2, 2, graph.n_nodes)
     apart = [
         ev.GraphAttention(graph, 2, 2).forward({key: value[h : h + 1] for key, value in params.items()}, x)[0]
         for h in range(3)
@@ -103,7 +103,7 @@ def test_heads_are_filters_side_by_side(graph, seed):
 def test_a_block_diagonal_graph_is_two_graphs(one, two, seed):
     both = ev.Graph(sparse.block_array([[one.S, None], [None, two.S]]))
     filters = [ev.GraphAttention(g, 2, 4, heads=2) for g in (one, two, both)]
-    params, x = lively(filters[0], seed), normal(seed, 2, 2, both.n_nodes)
+    params, x = random_params(filters[0], seed), normal(seed, 2, 2, both.n_nodes)
     parts = x[..., : one.n_nodes], x[..., one.n_nodes :]
     apart = [f.forward(params, part)[0] for f, part in zip(filters, parts, strict=False)]
     close(filters[2].forward(params, x)[0], np.concatenate(apart, axis=-1), rtol=1e-14)
@@ -112,7 +112,7 @@ def test_a_block_diagonal_graph_is_two_graphs(one, two, seed):
 def test_only_the_support_matters():
     graph = GRAPHS["directed"]
     outputs = [
-        f.forward(lively(f), normal(0, graph.n_nodes))[0]
+        f.forward(random_params(f), normal(0, graph.n_nodes))[0]
         for f in map(ev.GraphAttention, (graph, ev.Graph(-7 * graph.S)))
     ]
     np.testing.assert_array_equal(*outputs)
@@ -121,7 +121,7 @@ def test_only_the_support_matters():
 def test_in_neighbours_are_heard():
     """0 -> 1: node 1 hears 0; node 0 does not hear 1."""
     filt = ev.GraphAttention(ev.Graph.from_edges(2, [0], [1]))
-    H = filt.matrix(lively(filt), np.array([1.0, 2.0]))[0, 0]
+    H = filt.matrix(random_params(filt), np.array([1.0, 2.0]))[0, 0]
     assert H[1, 0] != 0 and H[0, 1] == 0
 
 
@@ -129,7 +129,7 @@ def test_target_has_no_say_without_a_kink():
     """slope = 1: a_t . z_i is the same for all j and cancels in the softmax."""
     graph, x = GRAPHS["directed"], normal(0, 2, 3, 7)
     linear, leaky = (ev.GraphAttention(graph, 3, 4, heads=2, slope=slope) for slope in (1.0, 0.2))
-    params = lively(linear)
+    params = random_params(linear)
     other = {**params, "target": params["target"] + 5.0}
     close(linear.forward(params, x)[0], linear.forward(other, x)[0], rtol=1e-13)
     assert np.abs(leaky.forward(params, x)[0] - leaky.forward(other, x)[0]).max() > 0.01
@@ -142,7 +142,7 @@ def test_all_nodes_rank_their_neighbours_alike(seed):
     """Brody et al. 2022: scores are monotone in a_s . z_j, so that on a complete graph every row has the same order."""
     graph = ev.generators.complete(6)
     filt = ev.GraphAttention(graph, 2, 2)
-    params, x = lively(filt, seed), normal(seed, 2, 6)
+    params, x = random_params(filt, seed), normal(seed, 2, 6)
     alpha = filt.matrix(params, x)[0, 0] / params["weight"][0, 0, 0]
     key = params["source"][0] @ params["weight"][0] @ x
     for row in alpha:
@@ -151,7 +151,7 @@ def test_all_nodes_rank_their_neighbours_alike(seed):
 
 def test_huge_scores_do_not_overflow():
     filt = ev.GraphAttention(GRAPHS["directed"], 2, 2)
-    params, x = {key: 1e3 * value for key, value in lively(filt).items()}, 1e3 * normal(0, 2, 7)
+    params, x = {key: 1e3 * value for key, value in random_params(filt).items()}, 1e3 * normal(0, 2, 7)
     y, tape = filt.forward(params, x)
     grads, grad_x = filt.backward(params, tape, np.ones_like(y))
     assert all(np.isfinite(value).all() for value in (y, grad_x, *grads.values()))
@@ -161,7 +161,7 @@ def test_huge_scores_do_not_overflow():
 @given(graph=graphs(), seed=st.integers(0, 99))
 def test_at_one_signal_it_is_an_edge_variant_step(graph, seed):
     filt = ev.GraphAttention(graph, 2, 4, heads=2, bias=True)
-    params, x = lively(filt, seed), normal(seed, 2, graph.n_nodes)
+    params, x = random_params(filt, seed), normal(seed, 2, graph.n_nodes)
     free, phi = filt.to_edge_variant(params, x)
     assert (type(free), free.order, free.zeroth) == (ev.EdgeVariant, 1, "none")
     close(free.forward(phi, x)[0], filt.forward(params, x)[0], rtol=1e-13)
@@ -171,7 +171,7 @@ def test_at_one_signal_it_is_an_edge_variant_step(graph, seed):
 def test_and_at_no_other_and_with_another_derivative():
     graph = GRAPHS["directed"]
     filt = ev.GraphAttention(graph, 2, 4, heads=2)
-    params, x, other = lively(filt), normal(0, 2, 7), normal(1, 2, 7)
+    params, x, other = random_params(filt), normal(0, 2, 7), normal(1, 2, 7)
     free, phi = filt.to_edge_variant(params, x)
     assert np.abs(free.forward(phi, other)[0] - filt.forward(params, other)[0]).max() > 0.1
     u = normal(2, 4, 7)
@@ -186,14 +186,14 @@ def test_and_at_no_other_and_with_another_derivative():
 def test_without_a_signal_there_is_no_matrix():
     filt = ev.GraphAttention(GRAPHS["directed"], 2, 2)
     with pytest.raises(ev.NotRepresentable, match=r"the matrix H exists only at a given one; pass x .* \(2, 7\)"):
-        filt.matrix(lively(filt))
+        filt.matrix(random_params(filt))
     with pytest.raises(ev.NotRepresentable, match="Phi depends on the signal"):
-        filt.to_edge_variant(lively(filt))
+        filt.to_edge_variant(random_params(filt))
     for use in (filt.matrix, filt.to_edge_variant):
         with pytest.raises(ValueError, match="x has 3 samples; expected one"):
-            use(lively(filt), normal(0, 3, 2, 7))
+            use(random_params(filt), normal(0, 3, 2, 7))
         with pytest.raises(ValueError, match=r"x has shape \(3, 7\)"):
-            use(lively(filt), normal(0, 3, 7))
+            use(random_params(filt), normal(0, 3, 7))
 
 
 def test_counts_and_start():

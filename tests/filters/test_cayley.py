@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import GRAPHS, close, graphs, lively, normal, tangent_like
+from strategies import GRAPHS, close, graphs, normal, random_params, tangent_like
 
 import evref as ev
 from evref import checks
@@ -51,7 +51,7 @@ def oracle(filt: ev.CayleyNet, params: dict, x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(("r", "F", "G"), [(1, 1, 1), (3, 2, 3)])
 def test_equation(graph, iterations, r, F, G):
     filt = ev.CayleyNet(graph, r, G, F, iterations=iterations, bias=True)
-    params, x = lively(filt), normal(1, G, graph.n_nodes)
+    params, x = random_params(filt), normal(1, G, graph.n_nodes)
     expected = oracle(filt, params, x)
     close(filt.forward(params, x)[0], expected, 1e-11)
     close(np.einsum("fgij,gj->fi", filt.matrix(params), x) + params["bias"][:, None], expected, 1e-11)
@@ -60,9 +60,9 @@ def test_equation(graph, iterations, r, F, G):
 @each_iterations
 @each_graph
 def test_gradients(graph, iterations):
-    """The catalogue's example iterates; the exact solve and other counts climb the same ladder here."""
+    """The catalogue's example iterates; the exact solve and other counts take the same checks here."""
     filt = ev.CayleyNet(graph, 2, 2, 3, iterations=iterations, bias=True)
-    params, x = lively(filt), normal(1, 2, 2, graph.n_nodes)
+    params, x = random_params(filt), normal(1, 2, 2, graph.n_nodes)
     ev.gradcheck.dot_test(filt, params, x, rtol=1e-12).raise_if_failed()
     ev.gradcheck.complex_step(filt, params, x, rtol=1e-10).raise_if_failed()
     ev.gradcheck.central_difference(filt, params, x).raise_if_failed()
@@ -73,7 +73,7 @@ def test_gradients(graph, iterations):
 def test_exact_solve_on_symmetric_graphs(graph, seed):
     """hS + iI is then always invertible, with a condition number of at most sqrt(1 + h² rho²)."""
     filt = ev.CayleyNet(ev.Graph(graph.S + graph.S.T), 2, 2, 2)
-    params, x = lively(filt, seed), normal(seed, 3, 2, graph.n_nodes)
+    params, x = random_params(filt, seed), normal(seed, 3, 2, graph.n_nodes)
     close(filt.forward(params, x)[0], np.einsum("fgij,bgj->bfi", filt.matrix(params), x), 1e-11)
     order = np.random.default_rng(seed).permutation(graph.n_nodes)
     moved = ev.CayleyNet(filt.graph.permuted(order), 2, 2, 2)
@@ -81,10 +81,10 @@ def test_exact_solve_on_symmetric_graphs(graph, seed):
 
 
 def test_exact_solve_has_manners():
-    """float32, an empty batch, NaN in one sample, and a graph without edges: the ladder sees only the iterations."""
+    """float32, an empty batch, NaN in one sample, and no edges: the common checks see only the iterations."""
     graph = GRAPHS["undirected"]
     filt = ev.CayleyNet(graph, 2, 2, 2)
-    params, x = lively(filt), normal(1, 3, 2, graph.n_nodes)
+    params, x = random_params(filt), normal(1, 3, 2, graph.n_nodes)
     y, tape = filt.forward(params, x)
     narrow = {name: value.astype(np.float32) for name, value in params.items()}
     y32, tape32 = filt.forward(narrow, x.astype(np.float32))
@@ -121,7 +121,7 @@ def test_gradient_of_the_zoom_by_hand():
 def test_the_sign_of_the_zoom_conjugates():
     for iterations in (None, 2):
         filt = ev.CayleyNet(GRAPHS["directed"], 2, 2, 2, iterations=iterations)
-        params = lively(filt)
+        params = random_params(filt)
         close(filt.matrix({**params, "h": -params["h"]}), filt.matrix({**params, "c_im": -params["c_im"]}))
 
 
@@ -138,7 +138,7 @@ def test_cayley_transform_is_unitary():
 def test_singular_systems_are_named():
     rotation = ev.Graph([[0.0, 1.0], [-1.0, 0.0]])  # eigenvalues ±i
     filt = ev.CayleyNet(rotation, order=1)
-    params = lively(filt)
+    params = random_params(filt)
     for h in (1.0, -1.0):
         with pytest.raises(ValueError, match=r"hS \+ iI is singular at h = -?1: S has an eigenvalue"):
             filt.forward({**params, "h": np.array([h])}, np.ones(2))
@@ -157,7 +157,7 @@ def test_singular_systems_are_named():
 def test_response_is_the_matrix_in_the_spectral_domain(graph, iterations):
     symmetric = with_diagonal(ev.Graph(graph.S + graph.S.T), 0.5)
     filt = ev.CayleyNet(symmetric, 2, 2, 3, iterations=iterations)
-    params = lively(filt)
+    params = random_params(filt)
     _, U = np.linalg.eigh(symmetric.S.toarray())
     h = filt.response(params)
     assert h.dtype == float
@@ -169,7 +169,7 @@ def test_response_of_a_directed_graph(iterations):
     """Complex frequencies: c C^j + conj(c) C^-j, not twice a real part; compared through the eigenvectors."""
     graph = with_diagonal(GRAPHS["directed"], 1.0)
     filt = ev.CayleyNet(graph, 2, 1, 1, iterations=iterations)
-    params = lively(filt)
+    params = random_params(filt)
     lam, U = np.linalg.eig(graph.S.toarray())
     H = (U * filt.response(params, lam)[0, 0]) @ np.linalg.inv(U)
     assert np.abs(lam.imag).max() > 0.1 and np.abs(H.imag).max() < 1e-9
@@ -187,7 +187,7 @@ def test_iterations_converge_where_the_rate_is_below_one(shift):
         C = np.linalg.solve(h * S + 1j * eye, h * S - 1j * eye)
         for J in (0, 1, 5, 50):
             filt = ev.CayleyNet(graph, 1, iterations=J)
-            params = {**lively(filt), "h": np.array([h])}
+            params = {**random_params(filt), "h": np.array([h])}
             c = params["c_re"][0, 0] + 1j * params["c_im"][0, 0]
             error = filt.matrix(params) - filt.exact_matrix(params)
             expected = -2 * (c * np.linalg.matrix_power(M, J + 1) @ C).real
@@ -200,7 +200,7 @@ def test_iterations_converge_where_the_rate_is_below_one(shift):
 
 def test_iterations_diverge_where_it_is_not():
     filt = ev.CayleyNet(GRAPHS["undirected"], 1, iterations=30)
-    params = {**lively(filt), "h": np.array([2.0])}
+    params = {**random_params(filt), "h": np.array([2.0])}
     assert filt.convergence_rate(params) > 1
     assert np.abs(filt.matrix(params) - filt.exact_matrix(params)).max() > 1e3
     close(filt.exact_response(params), ev.CayleyNet(filt.graph, 1).response(params))
@@ -209,8 +209,8 @@ def test_iterations_diverge_where_it_is_not():
 def test_response_needs_a_constant_diagonal():
     filt = ev.CayleyNet(GRAPHS["undirected"], 2, iterations=1)
     with pytest.raises(ev.NotRepresentable, match="only if its diagonal is constant; it runs from 0 to 1"):
-        filt.response(lively(filt))
-    filt.exact_response(lively(filt))
+        filt.response(random_params(filt))
+    filt.exact_response(random_params(filt))
 
 
 # ---- embedding ------------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def test_response_needs_a_constant_diagonal():
 def test_polynomial_on_a_constant_diagonal(graph, r, J, diagonal):
     constant = with_diagonal(graph, diagonal)
     filt = ev.CayleyNet(constant, r, 2, 3, iterations=J, bias=True)
-    params, x = lively(filt), normal(1, 2, 2, graph.n_nodes)
+    params, x = random_params(filt), normal(1, 2, 2, graph.n_nodes)
     c, S = filt.coefficients(params), constant.S.toarray()
     assert len(c) == r * (J + 1) + 1
     close(np.einsum("kfg,kij->fgij", c, [np.linalg.matrix_power(S, k) for k in range(len(c))]), filt.matrix(params))
@@ -233,7 +233,7 @@ def test_polynomial_on_a_constant_diagonal(graph, r, J, diagonal):
 @pytest.mark.parametrize("name", ["undirected", "directed"])
 def test_parallel_sum_on_any_diagonal(name, r, J):
     filt = ev.CayleyNet(GRAPHS[name], r, 2, 3, iterations=J, bias=True)
-    params, x = lively(filt), normal(1, 2, 2, filt.graph.n_nodes)
+    params, x = random_params(filt), normal(1, 2, 2, filt.graph.n_nodes)
     sum_, ev_params = filt.to_edge_variant(params)
     assert isinstance(sum_, ev.ParallelEdgeVariant) and sum_.order == r * (J + 1)
     assert sum_.terms == cayley_embedding.n_terms(r, J)
@@ -244,7 +244,7 @@ def test_parallel_sum_on_any_diagonal(name, r, J):
 @pytest.mark.parametrize("graph", [GRAPHS["directed"], with_diagonal(GRAPHS["directed"], 1.0)], ids=["any", "constant"])
 def test_embedding_is_analytic(graph):
     filt = ev.CayleyNet(graph, 2, 1, 2, iterations=1)
-    params, d = lively(filt), tangent_like(lively(filt))
+    params, d = random_params(filt), tangent_like(random_params(filt))
     moved = {name: value + 1e-30j * d[name] for name, value in params.items()}
     with checks.complex_allowed():
         ev_filt, ev_params = filt.to_edge_variant(moved)
@@ -272,17 +272,17 @@ def test_errors_of_the_embedding():
     filt = ev.CayleyNet(GRAPHS["undirected"], 2)
     for method in (filt.to_edge_variant, filt.coefficients):
         with pytest.raises(ev.NotRepresentable, match="iterations is None: .* at most 6 is"):
-            method(lively(filt))
+            method(random_params(filt))
     large = ev.CayleyNet(GRAPHS["undirected"], 3, iterations=2)
     with pytest.raises(ev.NotRepresentable, match=r"runs from 0 to 1\).* parallel sum of 2953 recursions, more than"):
-        large.to_edge_variant(lively(large))
+        large.to_edge_variant(random_params(large))
 
 
 def test_the_exact_filter_is_a_polynomial_of_the_spectrum():
     """What the error says: on one graph, interpolation at its N frequencies gives an EV filter of order N - 1."""
     graph = ev.generators.path(5)
     filt = ev.CayleyNet(graph, 2)
-    params = lively(filt)
+    params = random_params(filt)
     lam = np.linalg.eigvalsh(graph.S.toarray())
     c = np.linalg.solve(np.vander(lam, increasing=True), filt.response(params)[0, 0])
     ev_filt, ev_params = newton_embedding(graph, c.reshape(-1, 1, 1))

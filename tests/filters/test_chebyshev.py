@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.polynomial import chebyshev as numpy_chebyshev
-from strategies import GRAPHS, close, edited, lively, normal, random_graph
+from strategies import GRAPHS, close, edited, normal, random_graph, random_params
 
 import evref as ev
 from evref.filters.chebyshev import chebyshev_basis
@@ -19,7 +19,7 @@ SCALED = ev.generators.erdos_renyi(10, 0.4, rng=1).with_shift("scaled_laplacian"
 @pytest.mark.parametrize("order", [0, 1, 2, 5])
 def test_is_its_equation(graph, order):
     filt = ev.Chebyshev(graph, order, 2, 3)
-    params, x = lively(filt), normal(1, 2, 2, graph.n_nodes)
+    params, x = random_params(filt), normal(1, 2, 2, graph.n_nodes)
     S = graph.S.toarray()
     T = [np.eye(len(S)), S]
     for _ in range(order):
@@ -48,7 +48,7 @@ def test_basis_is_numpys():
 
 def test_equals_the_polynomial_with_converted_coefficients():
     cheb, poly = ev.Chebyshev(DIRECTED, 4, 2, 2), ev.Polynomial(DIRECTED, 4, 2, 2)
-    params, x = lively(cheb), normal(1, 3, 2, 7)
+    params, x = random_params(cheb), normal(1, 3, 2, 7)
     phi = cheb.monomial(params)
     y, tape = cheb.forward(params, x)
     y_poly, tape_poly = poly.forward({"phi": phi}, x)
@@ -62,7 +62,7 @@ def test_equals_the_polynomial_with_converted_coefficients():
 
 def test_response_is_a_cosine_series():
     filt = ev.Chebyshev(SCALED, 6)
-    params = lively(filt)
+    params = random_params(filt)
     angles = np.linspace(0, np.pi, 7)
     expected = sum(params["theta"][k, 0, 0] * np.cos(k * angles) for k in range(7))
     close(filt.response(params, frequencies=np.cos(angles))[0, 0], expected)
@@ -76,7 +76,7 @@ def test_response_is_a_cosine_series():
 def test_embedding(order):
     for graph in (DIRECTED, SCALED):
         filt = ev.Chebyshev(graph, order, 2, 2, bias=True)
-        params = lively(filt)
+        params = random_params(filt)
         ev_filt, ev_params = filt.to_edge_variant(params)
         close(ev_filt.matrix(ev_params), filt.matrix(params), rtol=1e-12)
         params["theta"][:-1] = 0  # T_K alone: half of its monomial coefficients are zero
@@ -90,7 +90,7 @@ def test_counts():
     assert filt.n_operations() == 3 * 2 * SCALED.S.nnz + 4 * 8 * 10
 
 
-# ---- faults, each with the rung that sees it ------------------------------------------------------------------------
+# ---- faults, each with the check that sees it ------------------------------------------------------------------------
 def _dot(filt, params, x):
     ev.gradcheck.dot_test(filt, params, x).raise_if_failed()
 
@@ -114,13 +114,13 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("what", "old", "new", "rung"), FAULTS, ids=[fault[0] for fault in FAULTS])
-def test_faults_in_the_shared_kernels_are_caught(monkeypatch, what, old, new, rung):
+@pytest.mark.parametrize(("what", "old", "new", "check"), FAULTS, ids=[fault[0] for fault in FAULTS])
+def test_faults_in_the_shared_kernels_are_caught(monkeypatch, what, old, new, check):
     broken = edited(shift_reference, old, new)
     filt = ev.Chebyshev(DIRECTED, 3, 2, 3)
-    params, x = lively(filt), normal(1, 2, 2, 7)
+    params, x = random_params(filt), normal(1, 2, 2, 7)
     with ev.use_backend("numpy"):
-        rung(filt, params, x)
+        check(filt, params, x)
         monkeypatch.setitem(ev.kernels._loaded, "shift_reference", broken)
         with pytest.raises(AssertionError):
-            rung(filt, params, x)
+            check(filt, params, x)

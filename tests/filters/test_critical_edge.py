@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import GRAPHS, close, graphs, lively, normal
+from strategies import GRAPHS, close, graphs, normal, random_params
 
 import evref as ev
 
@@ -42,7 +42,7 @@ def test_the_equation_in_loops(graph, order, seed):
     rng = np.random.default_rng(seed)
     pairs = ev.selection.edge_list(graph, np.flatnonzero(rng.random(graph.nnz) < 0.3))
     filt = ev.CriticalEdge(graph, order, 2, 2, edges=rng.permutation(pairs))
-    params, x = lively(filt, seed), normal(seed, 2, 2, graph.n_nodes)
+    params, x = random_params(filt, seed), normal(seed, 2, 2, graph.n_nodes)
     close(filt.forward(params, x)[0], oracle(filt, params, [tuple(map(int, p)) for p in pairs], x))
     ev.gradcheck.dot_test(filt, params, x).raise_if_failed()
 
@@ -51,7 +51,7 @@ def test_the_equation_in_loops(graph, order, seed):
 def test_bridges_by_default(graph):
     filt = ev.CriticalEdge(graph, 2, 2, 2, bias=True)
     np.testing.assert_array_equal(filt.edges, ev.selection.bridges(graph))
-    params, x = lively(filt), normal(0, 2, 2, graph.n_nodes)
+    params, x = random_params(filt), normal(0, 2, 2, graph.n_nodes)
     ev.gradcheck.complex_step(filt, params, x, rtol=1e-10).raise_if_failed()
 
 
@@ -68,7 +68,7 @@ def test_exact_in_small_integers():
 
 def test_the_default_hears_across_the_bridge():
     filt = ev.CriticalEdge(barbell(), 3)
-    params = {**lively(filt), "poly": np.zeros((4, 1, 1))}
+    params = {**random_params(filt), "poly": np.zeros((4, 1, 1))}
     H = filt.matrix(params)[0, 0]
     assert {(int(i), int(j)) for i, j in np.argwhere(H != 0)} == {(2, 2), (2, 3), (3, 2), (3, 3)}
 
@@ -78,7 +78,7 @@ def test_no_critical_edge_is_the_polynomial():
     ring = ev.generators.cycle(5)
     filt = ev.CriticalEdge(ring, 3)
     assert filt.edges.size == 0 and filt.n_parameters == 4
-    params, x = lively(filt), normal(0, 2, 1, 5)
+    params, x = random_params(filt), normal(0, 2, 1, 5)
     y, tape = filt.forward(params, x)
     close(y, ev.NodeVariant(ring, 3, nodes=[0]).forward({"phi": params["poly"][..., None]}, x)[0])
     assert filt.backward(params, tape, y)[0]["phi"].size == 0
@@ -88,7 +88,7 @@ def test_no_critical_edge_is_the_polynomial():
 def test_a_tree_is_all_bridges():
     path = ev.generators.path(6)
     filt, full = ev.CriticalEdge(path, 2), ev.EdgeVariant(path, 2)
-    params = lively(filt)
+    params = random_params(filt)
     assert params["phi"].shape == full.parameter_shapes()["phi"]
     rest = {**params, "phi": np.zeros_like(params["phi"])}
     close(filt.matrix(params), full.matrix({"phi": params["phi"]}) + filt.matrix(rest))
@@ -98,7 +98,7 @@ def test_a_tree_is_all_bridges():
 @given(graph=graphs(), order=st.integers(1, 3), seed=st.integers(0, 99))
 def test_embedding_is_a_sum_of_two_recursions(graph, order, seed):
     filt = ev.CriticalEdge(graph, order, 1, 2, edges=graph.diagonal[:1], bias=True)
-    params = lively(filt, seed)
+    params = random_params(filt, seed)
     ev_filt, ev_params = filt.to_edge_variant(params)
     assert ev_filt.terms == 2
     close(ev_filt.matrix(ev_params), filt.matrix(params), rtol=1e-10)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import GRAPHS, close, graphs, lively, normal
+from strategies import GRAPHS, close, graphs, normal, random_params
 
 import evref as ev
 from evref.filters.generated import degree_coordinates, edge_attributes, on_support
@@ -55,7 +55,7 @@ def by_hand(filt: ev.ECC, params: dict, x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS.keys())
 def test_loops_from_the_equation(graph, options):
     filt = ev.ECC(graph, normal(4, graph.nnz, 3), in_features=2, out_features=3, **options)
-    params, x = lively(filt), normal(1, 2, graph.n_nodes)
+    params, x = random_params(filt), normal(1, 2, graph.n_nodes)
     expected = by_hand(filt, params, x)
     close(np.einsum("fgij,gj->fi", filt.matrix(params), x), expected)
     for backend in ("numpy", "numba"):
@@ -67,7 +67,7 @@ def test_loops_from_the_equation(graph, options):
 def test_gradients_in_every_setting(options):
     graph = GRAPHS["directed"]
     filt = ev.ECC(graph, normal(4, graph.nnz, 2), in_features=2, out_features=2, bias=True, **options)
-    params, x = lively(filt), normal(1, 2, 2, graph.n_nodes)
+    params, x = random_params(filt), normal(1, 2, 2, graph.n_nodes)
     for backend in ("numpy", "numba"):
         with ev.use_backend(backend):
             ev.gradcheck.dot_test(filt, params, x, rtol=1e-12).raise_if_failed()
@@ -106,7 +106,7 @@ def test_small_integers_are_exact():
 def test_with_one_attribute_per_entry_it_is_every_edge_variant_step(graph, seed):
     """u = the identity: the generator is a table, and the class is the whole of eq. (evConv, 9) at K = 1."""
     free = ev.EdgeVariant(graph, 1, 2, 3)
-    phi = lively(free, seed)["phi"]
+    phi = random_params(free, seed)["phi"]
     filt = ev.ECC(graph, np.eye(graph.nnz), hidden=(), in_features=2, out_features=3)
     params = {"w0": phi.reshape(6, graph.nnz), "b0": np.zeros(6)}
     x = normal(seed, 2, 2, graph.n_nodes)
@@ -130,7 +130,7 @@ def test_embedding_has_the_generated_weights():
     filt = ev.ECC(
         graph, normal(4, graph.nnz, 3), in_features=2, out_features=3, aggregation="mean", root=True, bias=True
     )
-    params, x = lively(filt), normal(1, 4, 2, graph.n_nodes)
+    params, x = random_params(filt), normal(1, 4, 2, graph.n_nodes)
     free, phi = filt.to_edge_variant(params)
     assert (type(free), free.order, free.zeroth, free.bias) == (ev.EdgeVariant, 1, "none", True)
     close(free.matrix(phi), filt.matrix(params))
@@ -145,7 +145,7 @@ def test_attributes_that_move_with_the_nodes_make_it_equivariant(graph, seed):
     position.sort_indices()
     carried = u[position.data.astype(int) - 1]
     filt, moved = ev.ECC(graph, u, (3,), 2, 2), ev.ECC(graph.permuted(order), carried, (3,), 2, 2)
-    params, x = lively(filt), normal(seed, 2, 2, graph.n_nodes)
+    params, x = random_params(filt), normal(seed, 2, 2, graph.n_nodes)
     close(moved.forward(params, x[..., order])[0], filt.forward(params, x)[0][..., order])
 
 
@@ -153,7 +153,7 @@ def test_attributes_that_stay_do_not():
     graph, order = GRAPHS["directed"], np.array([6, 5, 4, 3, 2, 1, 0])
     u = normal(0, graph.nnz, 2)
     filt, moved = ev.ECC(graph, u), ev.ECC(graph.permuted(order), u)
-    params, x = lively(filt), normal(0, graph.n_nodes)
+    params, x = random_params(filt), normal(0, graph.n_nodes)
     assert np.abs(moved.forward(params, x[order])[0] - filt.forward(params, x)[0][order]).max() > 0.01
 
 
@@ -162,8 +162,8 @@ def test_isolated_nodes():
     graph = ev.Graph(np.zeros((3, 3)))
     for aggregation in ("sum", "mean"):
         alone = ev.ECC(graph, hidden=(), aggregation=aggregation, self_entries=False)
-        np.testing.assert_array_equal(alone.forward(lively(alone), np.ones(3))[0], 0)
-        np.testing.assert_array_equal(alone.matrix(lively(alone)), 0)
+        np.testing.assert_array_equal(alone.forward(random_params(alone), np.ones(3))[0], 0)
+        np.testing.assert_array_equal(alone.matrix(random_params(alone)), 0)
     own = ev.ECC(graph, np.full((3, 1), 2.0), hidden=(), aggregation="mean")
     np.testing.assert_array_equal(own.forward({"w0": [[3.0]], "b0": [1.0]}, np.ones(3))[0], 7)
 

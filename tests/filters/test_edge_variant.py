@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
-from strategies import GRAPHS, close, graphs, lively, normal, random_graph, tangent_like
+from strategies import GRAPHS, close, graphs, normal, random_graph, random_params, tangent_like
 
 import evref as ev
 from evref.kernels import compiled
@@ -20,7 +20,7 @@ def test_readings_of_the_zeroth_term(graph, order, seed):
     """R1: "identity" adds x to "none"; "diagonal" with a diagonal of ones is "identity"."""
     x = normal(seed, 2, 2, graph.n_nodes)
     none, identity, diagonal = (ev.EdgeVariant(graph, order, 2, 3, zeroth=z) for z in ("none", "identity", "diagonal"))
-    params = lively(none, seed)
+    params = random_params(none, seed)
     y = none.forward(params, x)[0]
     close(identity.forward(params, x)[0], y + x.sum(axis=1, keepdims=True))
     ones = {**params, "phi0": np.ones((3, 2, graph.n_nodes))}
@@ -34,7 +34,7 @@ def test_parameters_that_move_with_the_nodes(zeroth, graph, seed):
     order = np.random.default_rng(seed).permutation(graph.n_nodes)
     moved = graph.permuted(order)
     filt, there = (ev.EdgeVariant(g, 2, 2, 2, zeroth=zeroth, bias=True) for g in (graph, moved))
-    params = lively(filt, seed)
+    params = random_params(filt, seed)
     position = graph.to_csr(np.arange(1.0, graph.nnz + 1))[order][:, order]  # where each entry comes from
     position.sort_indices()
     carried = {**params, "phi": params["phi"][..., position.data.astype(int) - 1]}
@@ -49,7 +49,7 @@ def test_parameters_that_move_with_the_nodes(zeroth, graph, seed):
 def test_a_block_diagonal_graph_is_two_graphs(zeroth, one, two, seed):
     both = ev.Graph(sparse.block_array([[one.S, None], [None, two.S]]))
     filters = [ev.EdgeVariant(g, 2, 2, 2, zeroth=zeroth) for g in (one, two, both)]
-    parts = [lively(f, seed + i) for i, f in enumerate(filters[:2])]
+    parts = [random_params(f, seed + i) for i, f in enumerate(filters[:2])]
     joined = {key: np.concatenate([part[key] for part in parts], axis=-1) for key in parts[0]}
     x = normal(seed, 3, 2, both.n_nodes)
     split = x[..., : one.n_nodes], x[..., one.n_nodes :]
@@ -61,7 +61,7 @@ def test_a_block_diagonal_graph_is_two_graphs(zeroth, one, two, seed):
 def test_transpose_duality(graph, seed):
     """One step on the reversed graph with Phi transposed is the adjoint of one step."""
     filt, reversed_ = ev.EdgeVariant(graph, 1), ev.EdgeVariant(graph.transposed(), 1)
-    params = lively(filt, seed)
+    params = random_params(filt, seed)
     turned = {"phi": params["phi"][..., graph.transpose]}  # column order of one is row order of the other
     x, u = normal(seed, graph.n_nodes), normal(seed + 1, graph.n_nodes)
     assert np.isclose(filt.forward(params, x)[0] @ u, x @ reversed_.forward(turned, u)[0], rtol=1e-12, atol=1e-12)
@@ -72,7 +72,7 @@ def test_only_the_support_matters():
     graph = GRAPHS["directed"]
     other = ev.Graph(graph.S * 7.0)
     x = normal(0, graph.n_nodes)
-    outputs = [f.forward(lively(f), x)[0] for f in (ev.EdgeVariant(g, 3) for g in (graph, other))]
+    outputs = [f.forward(random_params(f), x)[0] for f in (ev.EdgeVariant(g, 3) for g in (graph, other))]
     np.testing.assert_array_equal(*outputs)
 
 
@@ -96,7 +96,7 @@ def test_without_self_loops(zeroth, graph, order, F, G, seed):
     M, N = graph.n_edges, graph.n_nodes
     assert filt.n_parameters == F * G * (order * M + (N if zeroth == "diagonal" else 0)) + F
     assert filt.n_operations(3) == 3 * F * G * (order * M + (N if zeroth != "none" else 0))
-    params, x, v = lively(filt, seed), normal(seed, 3, G, N), normal(seed + 1, 3, F, N)
+    params, x, v = random_params(filt, seed), normal(seed, 3, G, N), normal(seed + 1, 3, F, N)
     whole, embedded = filt.to_edge_variant(params)
     assert whole.self_loops and not embedded["phi"][..., graph.diagonal].any()
     (y, tape), (expected, expected_tape) = filt.forward(params, x), whole.forward(embedded, x)
@@ -159,7 +159,7 @@ def test_a_network_without_self_loops_learns_and_is_saved(tmp_path):
 def test_around_without_self_loops():
     graph = ev.generators.path(30)
     filt = ev.EdgeVariant(graph, 3, self_loops=False, zeroth="diagonal")
-    part, params, x = filt.around([10]), lively(filt), np.zeros(30)
+    part, params, x = filt.around([10]), random_params(filt), np.zeros(30)
     x[10] = 2.0
     y, tape = part.filter.forward(part.take(params), x[part.nodes])
     whole_y, whole_tape = filt.forward(params, x)
@@ -205,13 +205,13 @@ def test_swapped_axes_get_a_hint():
     with pytest.raises(
         ValueError, match=r"x has shape \(4, 7, 2\); .* with 2 feature\(s\) and 7 nodes; axis 1 has 7 .*swapped"
     ):
-        filt.forward(lively(filt), np.ones((4, 7, 2)))
+        filt.forward(random_params(filt), np.ones((4, 7, 2)))
 
 
 def test_order_zero_is_a_diagonal():
     graph = GRAPHS["directed"]
     filt = ev.EdgeVariant(graph, 0, zeroth="diagonal")
-    params, x = lively(filt), normal(0, 3, 1, graph.n_nodes)
+    params, x = random_params(filt), normal(0, 3, 1, graph.n_nodes)
     for backend in ("numpy", "numba"):
         with ev.use_backend(backend):
             close(filt.forward(params, x)[0], params["phi0"] * x, rtol=1e-15)
@@ -221,22 +221,22 @@ def test_order_zero_is_a_diagonal():
 def test_edge_variant_has_no_transfer_function():
     filt = ev.EdgeVariant(GRAPHS["directed"], 2)
     with pytest.raises(ev.NotRepresentable, match="EdgeVariant has no transfer function"):
-        filt.response(lively(filt))
+        filt.response(random_params(filt))
 
 
 def test_mixed_precision_promotes_and_gradients_come_back_in_kind():
     filt = ev.EdgeVariant(GRAPHS["directed"], 2)
-    params, x = lively(filt, dtype=np.float32), normal(0, 1, 1, 7)
+    params, x = random_params(filt, dtype=np.float32), normal(0, 1, 1, 7)
     y, tape = filt.forward(params, x)
     grads, grad_x = filt.backward(params, tape, y)
     assert (y.dtype, grads["phi"].dtype, grad_x.dtype) == (np.float64, np.float32, np.float64)
-    y, tape = filt.forward(lively(filt), x > 0)  # bools become float64
+    y, tape = filt.forward(random_params(filt), x > 0)  # bools become float64
     assert y.dtype == np.float64
 
 
 def test_switching_backends_between_forward_and_backward():
     filt = ev.EdgeVariant(random_graph(8, 9), 3, 2, 2, zeroth="diagonal")
-    params, x = lively(filt), normal(0, 4, 2, 9)
+    params, x = random_params(filt), normal(0, 4, 2, 9)
     results = []
     for there, back in [("numpy", "numba"), ("numba", "numpy")]:
         with ev.use_backend(there):
@@ -260,7 +260,7 @@ def test_init_scale_is_the_authors():
 @pytest.mark.parametrize(("backend", "batch"), [("numba", 3), ("steps", 3), ("steps", 9), ("numpy", 3)])
 @pytest.mark.filterwarnings("error")
 def test_nothing_that_is_not_finite_hides(zeroth, backend, batch, monkeypatch):
-    """The doors look at y and grad_x alone; every entry must reach them, also where it meets a zero."""
+    """Entry points look at y and grad_x alone; every entry must reach them, also where it meets a zero."""
     if backend == "steps":
         monkeypatch.setattr(compiled, "STEP_SIZE", 0)
         backend = "numba"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import GRAPHS, close, graphs, lively, normal
+from strategies import GRAPHS, close, graphs, normal, random_params
 
 import evref as ev
 
@@ -52,7 +52,7 @@ def privileged(graph: ev.Graph, size: int, seed: int) -> np.ndarray:
 @given(graph=graphs(), order=st.integers(0, 3), size=st.integers(0, 8), seed=st.integers(0, 99))
 def test_the_equation_in_loops(reading, graph, order, size, seed):
     filt = ev.HybridEdgeVariant(graph, order, 2, 2, nodes=privileged(graph, size, seed), reading=reading)
-    params, x = lively(filt, seed), normal(seed, 2, 2, graph.n_nodes)
+    params, x = random_params(filt, seed), normal(seed, 2, 2, graph.n_nodes)
     y = oracle(filt, params, x)
     close(filt.forward(params, x)[0], y)
     close(np.einsum("fgij,bgj->bfi", filt.matrix(params), x), y)
@@ -65,7 +65,7 @@ def test_the_equation_in_loops(reading, graph, order, size, seed):
 def test_every_gradient_by_complex_step(reading, graph, size):
     """The example in the catalogue reads openly and has nearly all nodes; here the others."""
     filt = ev.HybridEdgeVariant(graph, 2, 2, 1, nodes=privileged(graph, size, 4), reading=reading, bias=True)
-    params, x = lively(filt), normal(1, 2, 2, graph.n_nodes)
+    params, x = random_params(filt), normal(1, 2, 2, graph.n_nodes)
     for backend in ("numpy", "numba"):
         with ev.use_backend(backend):
             ev.gradcheck.complex_step(filt, params, x, rtol=1e-10).raise_if_failed()
@@ -95,7 +95,7 @@ def test_exact_in_small_integers():
 @each_reading
 def test_no_privileged_node_is_the_polynomial(reading, graph):
     filt = ev.HybridEdgeVariant(graph, 3, 2, 2, nodes=[], reading=reading)
-    params, x = lively(filt), normal(0, 3, 2, graph.n_nodes)
+    params, x = random_params(filt), normal(0, 3, 2, graph.n_nodes)
     assert params["phi"].size == params["phi0"].size == 0
     polynomial = ev.NodeVariant(graph, 3, 2, 2, nodes=[0])
     y, tape = filt.forward(params, x)
@@ -113,7 +113,7 @@ def test_no_privileged_node_is_the_polynomial(reading, graph):
 )
 def test_all_nodes_are_the_full_edge_variant_filter_and_the_polynomial(reading, zeroth, graph):
     filt, full = ev.HybridEdgeVariant(graph, 2, reading=reading), ev.EdgeVariant(graph, 2, zeroth=zeroth)
-    params = lively(filt)
+    params = random_params(filt)
     edges = {key: params[key] for key in full.parameter_shapes()}
     rest = {**params, "phi": np.zeros_like(params["phi"])}
     if zeroth == "diagonal":
@@ -126,7 +126,7 @@ def test_order_zero():
     x = normal(0, 7)
     for reading in READINGS:
         filt = ev.HybridEdgeVariant(graph, 0, nodes=[2], reading=reading)
-        params = lively(filt)
+        params = random_params(filt)
         expected = params["poly"][0, 0, 0] * x
         expected[2] += params["phi0"][0, 0, 0] * x[2]
         close(filt.forward(params, x)[0], expected, rtol=1e-15)
@@ -168,12 +168,12 @@ def test_readings_differ_and_agree_where_they_should():
     outputs = {}
     for reading in ("text", "equation"):
         filt = ev.HybridEdgeVariant(graph, 2, nodes=[1, 4], reading=reading)
-        params = lively(filt)
+        params = random_params(filt)
         outputs[reading] = filt.forward(params, x)[0], filt.forward({**params, "phi0": np.ones((1, 1, 2))}, x)[0]
     assert np.abs(outputs["text"][0] - outputs["equation"][0]).max() > 0.01
     assert np.abs(outputs["text"][1] - outputs["equation"][1]).max() > 0.01  # not the scale: neighbours are erased
     everyone = [ev.HybridEdgeVariant(graph, 2, reading=reading) for reading in ("text", "equation")]
-    params = {**lively(everyone[0]), "phi0": np.ones((1, 1, 7))}
+    params = {**random_params(everyone[0]), "phi0": np.ones((1, 1, 7))}
     close(everyone[0].forward(params, x)[0], everyone[1].forward(params, x)[0], rtol=1e-14)
 
 
@@ -182,7 +182,7 @@ def test_readings_differ_and_agree_where_they_should():
 @given(graph=graphs(), order=st.integers(1, 3), size=st.integers(1, 8), seed=st.integers(0, 99))
 def test_embedding_is_a_sum_of_recursions(reading, graph, order, size, seed):
     filt = ev.HybridEdgeVariant(graph, order, 2, 2, nodes=privileged(graph, size, seed), reading=reading, bias=True)
-    params, x = lively(filt, seed), normal(seed, 2, 2, graph.n_nodes)
+    params, x = random_params(filt, seed), normal(seed, 2, 2, graph.n_nodes)
     ev_filt, ev_params = filt.to_edge_variant(params)
     assert ev_filt.terms == (3 if reading == "text" else 2) and ev_filt.order == order
     close(ev_filt.matrix(ev_params), filt.matrix(params), rtol=1e-10)

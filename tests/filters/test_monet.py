@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import GRAPHS, close, graphs, lively, normal
+from strategies import GRAPHS, close, graphs, normal, random_params
 
 import evref as ev
 from evref.filters.generated import degree_coordinates
@@ -22,7 +22,7 @@ each_option = pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join
 
 def wide(filt: ev.MoNet, seed: int = 0) -> dict[str, np.ndarray]:
     """Lively parameters with widths away from zero, of both signs."""
-    params = lively(filt, seed)
+    params = random_params(filt, seed)
     params["sigma"] = np.sign(params["sigma"]) * (0.5 + np.abs(params["sigma"]))
     return params
 

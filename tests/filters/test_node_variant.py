@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
-from strategies import GRAPHS, close, graphs, lively, normal
+from strategies import GRAPHS, close, graphs, normal, random_params
 
 import evref as ev
 from evref.verify.paper.privileged import no_second_order_recursion, only_a_limit
@@ -38,7 +38,7 @@ def oracle(filt: ev.NodeVariant, params: dict, x: np.ndarray) -> np.ndarray:
 def test_the_equation_in_loops(graph, order, size, seed):
     nodes = np.random.default_rng(seed).permutation(graph.n_nodes)[:size]
     filt = ev.NodeVariant(graph, order, 2, 2, nodes=nodes)
-    params, x = lively(filt, seed), normal(seed, 2, 2, graph.n_nodes)
+    params, x = random_params(filt, seed), normal(seed, 2, 2, graph.n_nodes)
     close(filt.forward(params, x)[0], oracle(filt, params, x))
     ev.gradcheck.dot_test(filt, params, x).raise_if_failed()
 
@@ -50,7 +50,7 @@ def test_any_binary_matrix_maps_the_coefficients(graph, order, size, seed):
     nodes = rng.permutation(graph.n_nodes)[:size]
     C = rng.integers(0, 2, (graph.n_nodes, len(nodes)))
     filt = ev.NodeVariant(graph, order, 2, 2, nodes=nodes, mapping=C)
-    params, x = lively(filt, seed), normal(seed, 2, 2, graph.n_nodes)
+    params, x = random_params(filt, seed), normal(seed, 2, 2, graph.n_nodes)
     close(filt.forward(params, x)[0], oracle(filt, params, x))
     y = np.einsum("fgij,bgj->bfi", filt.matrix(params), x)
     close(filt.forward(params, x)[0], y)
@@ -75,7 +75,7 @@ def test_the_default_mapping_given_by_hand_is_the_default(graph):
     C = np.eye(len(nodes))[ev.selection.nearest_privileged(graph, nodes)]
     default, given_ = ev.NodeVariant(graph, 2, nodes=nodes), ev.NodeVariant(graph, 2, nodes=nodes, mapping=C)
     by_sparse = ev.NodeVariant(graph, 2, nodes=nodes, mapping=sparse.csr_array(C))
-    params, x = lively(default), normal(0, 3, 1, graph.n_nodes)
+    params, x = random_params(default), normal(0, 3, 1, graph.n_nodes)
     for filt in (given_, by_sparse):
         close(filt.forward(params, x)[0], default.forward(params, x)[0])
         np.testing.assert_array_equal(filt.mapping, C)
@@ -137,7 +137,7 @@ def test_the_order_of_the_nodes_is_the_order_of_the_parameters():
     x = normal(0, 5)
     there = np.array([3, 1, 4])
     filt, turned = ev.NodeVariant(graph, 2), ev.NodeVariant(graph, 2, nodes=[4, 3, 2, 1, 0])
-    params = lively(filt)
+    params = random_params(filt)
     np.testing.assert_array_equal(
         filt.forward(params, x)[0], turned.forward({"phi": params["phi"][..., ::-1].copy()}, x)[0]
     )
@@ -172,7 +172,7 @@ def embedding_error(filt: ev.NodeVariant, params: dict) -> float:
 def test_embedding_of_generic_coefficients(graph, order, size, seed):
     nodes = np.random.default_rng(seed).permutation(graph.n_nodes)[:size]
     filt = ev.NodeVariant(graph, order, 1, 2, nodes=nodes)
-    assert embedding_error(filt, lively(filt, seed)) < 1e-9
+    assert embedding_error(filt, random_params(filt, seed)) < 1e-9
 
 
 @each_graph
@@ -181,14 +181,14 @@ def test_zero_coefficients_do_no_harm(graph, order):
     """Telescoping in powers of S divides by c_0..c_(K-1); common Newton nodes and the free last step do not."""
     filt = ev.NodeVariant(graph, order)
     for k in range(order):
-        params = lively(filt, seed=k)
+        params = random_params(filt, seed=k)
         params["phi"][k, ..., 0] = 0
         assert embedding_error(filt, params) < 1e-11
 
 
 def test_first_order_needs_nothing():
     filt = ev.NodeVariant(GRAPHS["directed"], 1)
-    params = lively(filt)
+    params = random_params(filt)
     params["phi"][..., 2] = 0  # not even a polynomial
     params["phi"][0, ..., 3] = 0
     assert embedding_error(filt, params) < 1e-14
@@ -199,7 +199,7 @@ def test_first_order_needs_nothing():
 def test_degrees_that_differ_by_two(degrees):
     graph = GRAPHS["undirected"]
     filt = ev.NodeVariant(graph, 4, nodes=[0, 1, 2])
-    params = lively(filt)
+    params = random_params(filt)
     for b, degree in enumerate(degrees):
         params["phi"][degree + 1 :, ..., b] = 0
     assert embedding_error(filt, params) < 1e-12
@@ -209,7 +209,7 @@ def test_degrees_that_differ_by_two(degrees):
 def test_degrees_that_differ_by_more(degrees, low, high):
     graph = GRAPHS["undirected"]
     filt = ev.NodeVariant(graph, 4, 1, 2, nodes=[3, 4, 5], bias=True)
-    params = lively(filt)
+    params = random_params(filt)
     for b, degree in enumerate(degrees):
         params["phi"][degree + 1 :, 1, 0, b] = 0
     node = 3 + degrees.index(low)
@@ -225,16 +225,16 @@ def test_degrees_that_differ_by_more(degrees, low, high):
 
 def test_the_limit_of_a_representable_filter_is_exact():
     filt = ev.NodeVariant(GRAPHS["directed"], 3, nodes=[1, 2])
-    assert filt.limit_embedding(lively(filt), 0.5)[2] < 1e-12
+    assert filt.limit_embedding(random_params(filt), 0.5)[2] < 1e-12
     for epsilon in (0, -1.0):
         with pytest.raises(ValueError, match="epsilon is"):
-            filt.limit_embedding(lively(filt), epsilon)
+            filt.limit_embedding(random_params(filt), epsilon)
 
 
 def test_the_map_keeps_its_derivative_two_degrees_down():
     """All degrees K - 2: the last step still carries the coefficients of K - 1 and K."""
     filt = ev.NodeVariant(GRAPHS["directed"], 3, nodes=[1, 2])
-    params, x, u = lively(filt), normal(1, 7), normal(2, 7)
+    params, x, u = random_params(filt), normal(1, 7), normal(2, 7)
     params["phi"][2:] = 0
     recursion, weights = filt.to_edge_variant(params)
     wanted = filt.backward(params, filt.forward(params, x)[1], u)[0]["phi"]
@@ -250,7 +250,7 @@ def test_the_map_keeps_its_derivative_two_degrees_down():
 
 def test_the_map_has_no_derivative_where_all_degrees_are_small():
     filt = ev.NodeVariant(GRAPHS["directed"], 5, nodes=[1, 2])
-    params = lively(filt)
+    params = random_params(filt)
     params["phi"][3:] = 0
     assert embedding_error(filt, params) < 1e-13
     moved = {"phi": params["phi"].astype(complex)}
@@ -309,7 +309,7 @@ def test_bad_arguments_are_named(arguments, error, message):
 def test_other_privileged_nodes_are_another_filter():
     graph = GRAPHS["directed"]
     one, two = (ev.NodeVariant(graph, 2, nodes=n) for n in ([0, 1], [1, 0]))
-    params = lively(one)
+    params = random_params(one)
     y, tape = one.forward(params, normal(0, 7))
     with pytest.raises(ValueError, match="tape was written by"):
         two.backward(params, tape, y)
@@ -318,4 +318,4 @@ def test_other_privileged_nodes_are_another_filter():
 def test_no_transfer_function():
     filt = ev.NodeVariant(GRAPHS["directed"], 2)
     with pytest.raises(ev.NotRepresentable, match="no transfer function"):
-        filt.response(lively(filt))
+        filt.response(random_params(filt))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import close, graphs, lively, normal
+from strategies import close, graphs, normal, random_params
 
 import evref as ev
 
@@ -15,7 +15,7 @@ import evref as ev
 def test_it_is_the_sum_of_its_terms(graph, terms, zeroth):
     G, F = 2, 2
     filt = ev.ParallelEdgeVariant(graph, 2, G, F, terms, zeroth=zeroth)
-    params, x = lively(filt), normal(0, 3, G, graph.n_nodes)
+    params, x = random_params(filt), normal(0, 3, G, graph.n_nodes)
     one = ev.EdgeVariant(graph, 2, G, F, zeroth=zeroth)
     total = 0
     for p in range(terms):
@@ -31,10 +31,10 @@ def test_it_is_the_sum_of_its_terms(graph, terms, zeroth):
 def test_one_term_is_the_edge_variant_filter_and_more_are_themselves():
     graph = ev.generators.path(4)
     single, double = (ev.ParallelEdgeVariant(graph, 2, terms=n, bias=True) for n in (1, 2))
-    filt, params = single.to_edge_variant(lively(single))
+    filt, params = single.to_edge_variant(random_params(single))
     assert type(filt) is ev.EdgeVariant and filt.bias
-    close(filt.matrix(params), single.matrix(lively(single)))
-    assert double.to_edge_variant(lively(double))[0] is double
+    close(filt.matrix(params), single.matrix(random_params(single)))
+    assert double.to_edge_variant(random_params(double))[0] is double
 
 
 @pytest.mark.parametrize(("terms", "error"), [(0, ValueError), (1.0, TypeError), (True, TypeError)])
@@ -47,6 +47,6 @@ def test_sums_of_order_one_are_of_order_one():
     """With K = 1 both classes are all matrices on the support; more terms add nothing."""
     graph = ev.Graph.from_edges(2, [0], [1])
     double, single = ev.ParallelEdgeVariant(graph, 1), ev.EdgeVariant(graph, 1)
-    params = lively(double)
+    params = random_params(double)
     merged = {"phi": params["phi"].sum(axis=2, keepdims=True)}
     np.testing.assert_allclose(double.matrix(params), single.matrix(merged), rtol=1e-15)

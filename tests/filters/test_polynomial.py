@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import GRAPHS, close, first_example, graphs, lively, normal, random_graph
+from strategies import GRAPHS, close, first_example, graphs, normal, random_graph, random_params
 
 import evref as ev
 
@@ -35,7 +35,7 @@ def naive(filt, weights, x):
 @pytest.mark.parametrize("order", [0, 1, 4])
 def test_polynomial_is_its_equation(graph, order):
     filt = ev.Polynomial(graph, order, 2, 3)
-    params, x = lively(filt), normal(1, 2, 2, graph.n_nodes)
+    params, x = random_params(filt), normal(1, 2, 2, graph.n_nodes)
     close(filt.forward(params, x)[0], naive(filt, params["phi"], x))
 
 
@@ -54,7 +54,7 @@ def test_polynomial_in_small_integers():
 
 def test_response_is_the_diagonal_of_the_filter():
     filt = ev.Polynomial(UNDIRECTED, 3, 2, 2)
-    params = lively(filt)
+    params = random_params(filt)
     eigenvalues, U = np.linalg.eigh(UNDIRECTED.S.toarray())
     close(np.einsum("ji,fgjk,ki->fgi", U, filt.matrix(params), U), filt.response(params))
     assert filt.response(params, frequencies=[0.0, 1.0])[0, 0].tolist() == [
@@ -66,7 +66,7 @@ def test_response_is_the_diagonal_of_the_filter():
 
 def test_response_on_a_directed_graph_gives_trace_and_determinant():
     filt = ev.Polynomial(DIRECTED, 3)
-    params = lively(filt)
+    params = random_params(filt)
     h, H = filt.response(params)[0, 0], filt.matrix(params)[0, 0]
     assert h.sum() == pytest.approx(np.trace(H)) and np.prod(h) == pytest.approx(np.linalg.det(H))
 
@@ -104,7 +104,7 @@ def test_filters_of_one_shift_commute(graph, seed):
 def test_transposed_graph_gives_the_transposed_filter(name):
     here = first_example(ev.catalogue[name], DIRECTED)
     there = type(here)(here.graph.transposed(), **here.config())
-    params = lively(here)
+    params = random_params(here)
     H, T = here.matrix(params), there.matrix(params)
     if name == "selection_gcnn":
         nodes = np.intersect1d(here.nodes_in, here.nodes_out)
@@ -119,7 +119,7 @@ def test_tagcn_is_a_polynomial_of_the_normalised_adjacency():
     d = W.sum(axis=1)
     R = np.diag(np.divide(1, np.sqrt(d), out=np.zeros_like(d), where=d > 0))
     close(filt.graph.S.toarray(), R @ W @ R)
-    params, x = lively(filt), normal(1, 2, *filt.in_shape)
+    params, x = random_params(filt), normal(1, 2, *filt.in_shape)
     close(filt.forward(params, x)[0], naive(filt, params["phi"], x))
     assert np.abs(np.linalg.eigvalsh(filt.graph.S.toarray())).max() <= 1 + 1e-12
 
@@ -141,14 +141,14 @@ def test_gcn_is_kipf_and_welling():
     filt = ev.GCN.on(UNDIRECTED, 2, 3)
     A = UNDIRECTED.S.toarray() + np.eye(7)
     d = A.sum(axis=1)
-    params, x = lively(filt), normal(1, 4, 2, 7)
+    params, x = random_params(filt), normal(1, 4, 2, 7)
     expected = np.stack([(A / np.sqrt(np.outer(d, d)) @ sample.T @ params["theta"].T).T for sample in x])
     close(filt.forward(params, x)[0], expected)
 
 
 def test_gcn_is_the_first_power_of_a_polynomial():
     gcn, polynomial = ev.GCN(DIRECTED, 2, 3), ev.Polynomial(DIRECTED, 1, 2, 3)
-    params, x = lively(gcn), normal(1, 2, 2, 7)
+    params, x = random_params(gcn), normal(1, 2, 2, 7)
     theta = params["theta"]
     close(gcn.forward(params, x)[0], polynomial.forward({"phi": np.stack([0 * theta, theta])}, x)[0])
     close(gcn.response(params), theta[..., None] * gcn.response({"theta": np.ones((3, 2))}))
@@ -156,7 +156,7 @@ def test_gcn_is_the_first_power_of_a_polynomial():
 
 def test_gcn_is_edge_variant_to_the_letter():
     filt = ev.GCN(DIRECTED, 1, 2, bias=True)
-    params = lively(filt)
+    params = random_params(filt)
     ev_filt, ev_params = filt.to_edge_variant(params)
     assert (ev_filt.order, ev_filt.zeroth) == (1, "none")
     np.testing.assert_array_equal(ev_params["phi"][0, 1, 0], params["theta"][1, 0] * DIRECTED.shift_values())
@@ -167,7 +167,7 @@ def test_gcn_is_edge_variant_to_the_letter():
 def test_dcnn_is_its_equation():
     filt = ev.DCNN.on(UNDIRECTED, 3, in_features=2)
     P = filt.graph.S.toarray()
-    params, x = lively(filt), normal(1, 2, 2, 7)
+    params, x = random_params(filt), normal(1, 2, 2, 7)
     y = filt.forward(params, x)[0]
     assert y.shape == (2, 8, 7) and filt.out_features == 8
     for h in range(4):
@@ -179,18 +179,18 @@ def test_dcnn_is_its_equation():
 
 def test_dcnn_mixes_no_features():
     filt = ev.DCNN.on(UNDIRECTED, 1, in_features=3)
-    H = filt.matrix(lively(filt))
+    H = filt.matrix(random_params(filt))
     for h in range(2):
         for g in range(3):
             others = [other for other in range(3) if other != g]
             assert H[h * 3 + g, g].any() and not H[h * 3 + g, others].any()
-    h = filt.response(lively(filt))
+    h = filt.response(random_params(filt))
     assert h.shape == (6, 3, 7) and not h[0, 1].any()
 
 
 def test_dcnn_embedding_holds_monomials_and_zero_filters():
     filt = ev.DCNN(DIRECTED, 4, in_features=2)
-    params = lively(filt)
+    params = random_params(filt)
     params["weight"][2, 1] = 0
     ev_filt, ev_params = filt.to_edge_variant(params)
     close(ev_filt.matrix(ev_params), filt.matrix(params), rtol=1e-13)
@@ -200,7 +200,7 @@ def test_dcnn_embedding_holds_monomials_and_zero_filters():
 # ---- selection ------------------------------------------------------------------------------------------------------
 def test_selection_pads_filters_and_samples():
     filt = ev.SelectionGCNN(DIRECTED, 2, 2, 2, nodes_in=[5, 0, 3, 1], nodes_out=[3, 0])
-    params, x = lively(filt), normal(1, 3, 2, 7)
+    params, x = random_params(filt), normal(1, 3, 2, 7)
     C_in, C_out = np.eye(7)[filt.nodes_in], np.eye(7)[filt.nodes_out]
     padded = (x @ C_in.T) @ C_in  # the four values, padded with zeros
     kept = naive(filt, params["phi"], padded) @ C_out.T
@@ -212,7 +212,7 @@ def test_selection_pads_filters_and_samples():
 
 def test_selection_of_all_nodes_is_the_polynomial():
     whole, polynomial = ev.SelectionGCNN(DIRECTED, 2), ev.Polynomial(DIRECTED, 2)
-    params = lively(whole)
+    params = random_params(whole)
     np.testing.assert_array_equal(whole.matrix(params), polynomial.matrix(params))
     close(whole.response(params), polynomial.response(params))
     part = ev.SelectionGCNN(DIRECTED, 2, nodes_in=[0, 1])
@@ -229,7 +229,7 @@ def test_selection_follows_a_renumbering_only_together_with_its_nodes():
         DIRECTED.permuted(order), 2, nodes_in=place[here.nodes_in], nodes_out=place[here.nodes_out]
     )
     stale = ev.SelectionGCNN(DIRECTED.permuted(order), 2, nodes_in=here.nodes_in, nodes_out=here.nodes_out)
-    params, x = lively(here), normal(1, 7)
+    params, x = random_params(here), normal(1, 7)
     expected = here.forward(params, x)[0][order]
     close(moved.forward(params, x[order])[0], expected)
     assert np.abs(stale.forward(params, x[order])[0] - expected).max() > 0.1
@@ -239,7 +239,7 @@ def test_selection_follows_a_renumbering_only_together_with_its_nodes():
 @pytest.mark.parametrize("kept", [[2], [0, 3], list(range(6)), list(range(7))])
 def test_selection_embedding_is_a_sum_of_recursions(order, kept):
     filt = ev.SelectionGCNN(DIRECTED, order, 2, 3, nodes_out=kept, bias=True)
-    params = lively(filt)
+    params = random_params(filt)
     params["phi"][min(1, order), 0, 0] = 0.0  # no coefficient need differ from zero
     bank, bank_params = filt.to_edge_variant(params)
     if order == 0 or len(kept) == 7:
@@ -255,7 +255,7 @@ def test_selection_layers_chain():
     """The second layer hears only what the first one kept: its bias elsewhere is dropped."""
     first = ev.SelectionGCNN(DIRECTED, 1, nodes_out=[0, 1, 2], bias=True)
     second = ev.SelectionGCNN(DIRECTED, 1, nodes_in=first.nodes_out, nodes_out=[1])
-    params1, params2, x = lively(first), lively(second), normal(1, 7)
+    params1, params2, x = random_params(first), random_params(second), normal(1, 7)
     y = first.forward(params1, x)[0]
     only = np.where(np.isin(np.arange(7), first.nodes_out), y, 0)
     np.testing.assert_array_equal(second.forward(params2, y)[0], second.forward(params2, only)[0])
@@ -276,7 +276,7 @@ def test_bad_selections(options, message):
         ev.SelectionGCNN(DIRECTED, 1, **options)
 
 
-# ---- doors ----------------------------------------------------------------------------------------------------------
+# ---- arguments -----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("cls", [ev.Polynomial, ev.Chebyshev, ev.TAGCN, ev.DCNN, ev.SelectionGCNN])
 @pytest.mark.parametrize(("argument", "value", "error"), BANKED)
 def test_bad_orders(cls, argument, value, error):

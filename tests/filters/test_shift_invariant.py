@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from strategies import GRAPHS, close, lively, normal
+from strategies import GRAPHS, close, normal, random_params
 
 import evref as ev
 from evref.graph import NotDiagonalizable, RepeatedEigenvaluesWarning
@@ -19,7 +19,7 @@ EACH = pytest.mark.parametrize(
 @pytest.mark.parametrize("zeroth", ["none", "identity"])
 def test_output_is_the_equation_written_out(graph, zeroth):
     filt = ev.ShiftInvariantEdgeVariant(graph, order=3, in_features=2, out_features=2, zeroth=zeroth)
-    params, N = lively(filt), graph.n_nodes
+    params, N = random_params(filt), graph.n_nodes
     x = normal(1, 2, N)
     U, V, B = filt.basis.fourier.U, filt.basis.fourier.U_inverse, filt.basis.B
     expected = np.zeros((2, N), complex)
@@ -39,7 +39,7 @@ def test_output_is_the_equation_written_out(graph, zeroth):
 def test_response_is_a_sum_of_products(graph):
     """Eq. (evResp, 12) as mended: h = sum_k prod_{kappa <= k} Lambda^(kappa)."""
     filt = ev.ShiftInvariantEdgeVariant(graph, order=3, in_features=2, out_features=2)
-    params = lively(filt)
+    params = random_params(filt)
     h, H = filt.response(params), filt.matrix(params)
     assert h.shape == (2, 2, graph.n_nodes)
     for f, g in np.ndindex(2, 2):
@@ -55,7 +55,7 @@ def test_on_a_generic_graph_it_is_a_polynomial_in_product_form():
     graph = ev.generators.erdos_renyi(12, 0.3, rng=1)
     filt = ev.ShiftInvariantEdgeVariant(graph, order=3)
     assert filt.basis.dimension == 2 and filt.n_parameters == 6
-    params, lam = lively(filt), filt.basis.fourier.eigenvalues
+    params, lam = random_params(filt), filt.basis.fourier.eigenvalues
     S, product, H = graph.S.toarray(), np.eye(12), np.zeros((12, 12))
     for mu in params["mu"][:, 0, 0]:
         b = (filt.basis.B[-1] - filt.basis.B[0]) @ mu / (lam[-1] - lam[0])
@@ -77,7 +77,7 @@ def test_on_a_grid_rows_and_columns_have_weights_of_their_own():
 @EACH
 def test_embedding_is_the_recursion_with_phi_on_the_support(graph):
     filt = ev.ShiftInvariantEdgeVariant(graph, order=2, in_features=2, out_features=3, zeroth="identity", bias=True)
-    params = lively(filt)
+    params = random_params(filt)
     recursion, embedded = filt.to_edge_variant(params)
     assert (recursion.order, recursion.zeroth, recursion.bias) == (2, "identity", True)
     close(recursion.matrix(embedded), filt.matrix(params), rtol=1e-12)
@@ -94,7 +94,7 @@ def test_embedding_is_the_recursion_with_phi_on_the_support(graph):
 def test_shift_invariant_means_that_it_commutes_with_the_shift():
     for graph in (GRID, GRAPHS["directed"]):
         filt = ev.ShiftInvariantEdgeVariant(graph, order=3)
-        H, S = filt.matrix(lively(filt))[0, 0], graph.S.toarray()
+        H, S = filt.matrix(random_params(filt))[0, 0], graph.S.toarray()
         close(H @ S, S @ H, rtol=1e-12)
 
 
@@ -128,7 +128,7 @@ def test_ring_with_a_basis_of_ones_own():
     tied = ev.ShiftInvariantEdgeVariant(ring, order=2, repeated="tied")
     assert [f.basis.dimension for f in (free, chosen, tied)] == [2, 3, 2]
     assert [f.equivariant for f in (free, chosen, tied)] == [False, False, True]
-    params = lively(chosen)
+    params = random_params(chosen)
     H = chosen.matrix(params)[0, 0]
     assert np.isrealobj(H) and np.abs(H - H.T).max() > 0.1  # no polynomial in the symmetric S
     ev.gradcheck.dot_test(chosen, params).raise_if_failed()

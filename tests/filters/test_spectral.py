@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from strategies import GRAPHS, close, lively, normal
+from strategies import GRAPHS, close, normal, random_params
 
 import evref as ev
 from evref import checks
@@ -22,7 +22,7 @@ def test_output_is_the_equation_written_out(graph):
     from scipy.linalg import eig, inv
 
     filt = ev.SpectralGCNN(graph, n_basis=5, in_features=2, out_features=3)
-    params, x = lively(filt), normal(1, 2, 2, 7)
+    params, x = random_params(filt), normal(1, 2, 2, 7)
     lam, U = eig(graph.S.toarray())
     V, B = inv(U), spline_kernel(lam.real, 5)
     expected = np.zeros((2, 3, 7), complex)
@@ -62,7 +62,7 @@ def test_a_transfer_function_that_is_a_polynomial_gives_that_polynomial():
 
 def test_response_is_in_the_order_of_the_eigenvalues():
     filt = ev.SpectralGCNN(DIRECTED, n_basis=5, in_features=2, out_features=3)
-    params = lively(filt)
+    params = random_params(filt)
     h = filt.response(params)
     assert h.shape == (3, 2, 7)
     np.testing.assert_array_equal(h, h[..., filt.fourier.partner])
@@ -75,7 +75,7 @@ def test_repeated_eigenvalues_and_their_order_do_not_matter():
     """On a ring, any eigenvectors of the double eigenvalues give the same filter: the projectors decide."""
     graph = ev.generators.cycle(8)
     filt = ev.SpectralGCNN(graph, n_basis=5)
-    params = lively(filt)
+    params = random_params(filt)
     dft = np.exp(2j * np.pi * np.outer(np.arange(8), np.arange(8)) / 8)
     other = fourier_basis(graph, eigenvectors=dft)
     h = spline_kernel(other.eigenvalues, 5) @ params["b"][:, 0, 0]
@@ -111,7 +111,7 @@ def test_spline_kernel_agrees_with_scipy_piece_by_piece():
 def test_one_eigenvalue_only():
     np.testing.assert_allclose(spline_kernel([2.0, 2.0, 2.0], 2), 0.5)
     filt = ev.SpectralGCNN(ev.Graph(np.zeros((3, 3))), n_basis=4)
-    params = lively(filt)
+    params = random_params(filt)
     h = filt.B[0] @ params["b"][:, 0, 0]
     close(filt.matrix(params)[0, 0], h * np.eye(3), rtol=1e-14)
 
@@ -123,7 +123,7 @@ def test_kernel_of_ones_own():
     params = {"b": np.array([0.0, 1.0]).reshape(2, 1, 1)}
     close(filt.matrix(params)[0, 0], fourier.matrix(np.abs), rtol=1e-12)
     assert type(filt)(DIRECTED, **filt.config()).signature == filt.signature
-    ev.gradcheck.dot_test(filt, lively(filt)).raise_if_failed()
+    ev.gradcheck.dot_test(filt, random_params(filt)).raise_if_failed()
     with pytest.raises(ValueError, match=r"kernel has shape \(7, 2\); expected \(7, 3\)"):
         ev.SpectralGCNN(DIRECTED, n_basis=3, kernel=B)
     with pytest.raises(ValueError, match="rows on conjugate eigenvalues that differ by .* output would be complex"):
@@ -184,7 +184,7 @@ CASES = {
 @pytest.mark.parametrize("graph", CASES.values(), ids=CASES.keys())
 def test_embedding_has_one_step_less_than_distinct_eigenvalues(graph):
     filt = ev.SpectralGCNN(graph, n_basis=5, in_features=2, out_features=2, bias=True)
-    params = lively(filt)
+    params = random_params(filt)
     recursion, embedded = filt.to_edge_variant(params)
     assert recursion.order == filt.fourier.groups.max() and recursion.zeroth == "diagonal"
     close(recursion.matrix(embedded), filt.matrix(params), rtol=1e-11)
@@ -212,7 +212,7 @@ def test_embedding_says_where_rounding_wins():
 
 def test_embedding_is_analytic():
     filt = ev.SpectralGCNN(DIRECTED, n_basis=3)
-    params = lively(filt)
+    params = random_params(filt)
     h = 1e-6
     for m in range(3):
         moved = {"b": params["b"].astype(complex)}

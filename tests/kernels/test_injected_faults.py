@@ -1,4 +1,4 @@
-"""Tests of the tests: a fault in the mathematics must be caught by the rung of the ladder named beside it.
+"""Tests of the tests: a fault in the mathematics must be caught by the check named beside it.
 
 Each fault is a small edit of the source of the reference kernels (or of the plain loops); the edited module is run in
 place of the real one. A fault that no longer applies, because the source changed, fails too.
@@ -10,7 +10,7 @@ import itertools
 
 import numpy as np
 import pytest
-from strategies import close, edited, lively, normal, random_graph
+from strategies import close, edited, normal, random_graph, random_params
 
 import evref as ev
 from evref.kernels import compiled, loops, packing, recursions, reference, rows, steps
@@ -36,7 +36,7 @@ def complex_step(filt: ev.Filter, params: dict, x: np.ndarray) -> None:
 
 
 FAULTS = [
-    # what is wrong, source as it is, source as it must not be, the rung that sees it
+    # what is wrong, source as it is, source as it must not be, the check that sees it
     ("order of the product", "for k in range(len(phi)):", "for k in reversed(range(len(phi))):", oracle_check),
     ("Phi transposed", "phi[k, f, g]) @ states[-1]", "phi[k, f, g]).T @ states[-1]", oracle_check),
     ("one step short", "for k in range(len(phi)):", "for k in range(len(phi) - 1):", oracle_check),
@@ -57,21 +57,21 @@ FAULTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "old", "new", "rung"), FAULTS, ids=[f[0] for f in FAULTS])
-def test_faults_in_the_reference_are_caught(monkeypatch, what, old, new, rung):
+@pytest.mark.parametrize(("what", "old", "new", "check"), FAULTS, ids=[f[0] for f in FAULTS])
+def test_faults_in_the_reference_are_caught(monkeypatch, what, old, new, check):
     broken = edited(reference, old, new)
     caught = 0
     with ev.use_backend("numpy"):
         for filt in FILTERS:
-            params, x = lively(filt), normal(1, 2, *filt.in_shape)
-            rung(filt, params, x)  # healthy: passes
+            params, x = random_params(filt), normal(1, 2, *filt.in_shape)
+            check(filt, params, x)  # healthy: passes
             with monkeypatch.context() as patch:
                 patch.setitem(ev.kernels._loaded, "reference", broken)
                 try:
-                    rung(filt, params, x)
+                    check(filt, params, x)
                 except AssertionError:
                     caught += 1
-    assert caught >= 1, f"{what}: not caught by {rung.__name__}"
+    assert caught >= 1, f"{what}: not caught by {check.__name__}"
 
 
 LOOP_FAULTS = [
@@ -142,7 +142,7 @@ def test_faults_in_the_loops_are_caught(monkeypatch, module, what, old, new):
     ):
         for name, value in zip(names, values, strict=True):
             monkeypatch.setattr(compiled, name, value)
-        params = lively(filt)
+        params = random_params(filt)
         for batch in (3, 4, 60):
             x, u = normal(1, batch, *filt.in_shape), normal(2, batch, *filt.out_shape)
             results = {}

@@ -580,7 +580,7 @@ def test_complex_step_runs_forward_on_the_reference_and_backward_on_the_selected
     complex_step(Spy(), {}, np.ones(2))
     assert seen == {("forward", "numpy"), ("backward", before)}
     assert kernels.backend() == before
-    with pytest.raises(TypeError, match="complex128"):  # the door is shut again
+    with pytest.raises(TypeError, match="complex128"):  # complex numbers are refused again
         Tanh().forward({}, np.ones(2, complex))
 
 

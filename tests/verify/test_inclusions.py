@@ -45,7 +45,7 @@ def test_always_means_every_configuration(inclusion, directed):
     """An arrow without a condition takes every example of its class; the others take it or say why not."""
     graph = random_graph(2, 6, directed)
     for filt in ev.catalogue[inclusion.small].examples(graph, 0):
-        case = inclusions.lively(filt, np.random.default_rng(0))
+        case = inclusions.with_positive_parameters(filt, np.random.default_rng(0))
         try:
             large = inclusion.embed(*case)
         except ev.NotRepresentable:

@@ -30,7 +30,7 @@ def _cases() -> Iterator[tuple[str, Module, dict[str, np.ndarray], np.ndarray]]:
                 yield f"{name} ({configuration}{', ' if configuration else ''}{kind})", module, params, x
 
 
-def _rung(check: Callable[..., Report], tolerance: float) -> Outcome:
+def _worst_over_all(check: Callable[..., Report], tolerance: float) -> Outcome:
     """The worst error of one check over every case, on both sets of kernels."""
     worst, place, failed, n = 0.0, "", [], 0
     for label, module, params, x in _cases():
@@ -52,22 +52,22 @@ def _rung(check: Callable[..., Report], tolerance: float) -> Outcome:
 
 @claim("dot-test", "every gradient", "<J d, u> = <d, J^T u> for the input and each parameter")
 def dot_test() -> Outcome:
-    return _rung(gradcheck.dot_test, 1e-12)
+    return _worst_over_all(gradcheck.dot_test, 1e-12)
 
 
 @claim("complex-step", "every gradient", "the full Jacobian equals Im y(v + ih) / h, h = 1e-30")
 def complex_step() -> Outcome:
-    return _rung(gradcheck.complex_step, 1e-10)
+    return _worst_over_all(gradcheck.complex_step, 1e-10)
 
 
 @claim("central-difference", "every gradient", "a second opinion on the same Jacobian, away from kinks")
 def central_difference() -> Outcome:
-    return _rung(gradcheck.central_difference, 1e-6)
+    return _worst_over_all(gradcheck.central_difference, 1e-6)
 
 
 @claim("second-order", "every gradient", "differences of the backward pass make a symmetric Hessian")
 def second_order() -> Outcome:
-    return _rung(gradcheck.second_order, 1e-6)
+    return _worst_over_all(gradcheck.second_order, 1e-6)
 
 
 def _results(module: Module, params: dict[str, np.ndarray], x: np.ndarray) -> list[np.ndarray]:
@@ -79,7 +79,7 @@ def _results(module: Module, params: dict[str, np.ndarray], x: np.ndarray) -> li
 
 @claim("tape", "every gradient", "x, y and parameters may change between the passes, and are not changed by them")
 def tape() -> Outcome:
-    return _rung(gradcheck.tape_test, 1e-12)
+    return _worst_over_all(gradcheck.tape_test, 1e-12)
 
 
 @claim("backends", "compiled kernels", "numba and NumPy kernels give the same output, gradients and tangents")
