@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import evref as ev
+from evref.kernels import layout
 
 
 def random_graph(seed: int, n_nodes: int = 7, directed: bool = True, density: float = 0.35) -> ev.Graph:
@@ -53,6 +54,19 @@ def edited(module: ModuleType, *pieces: str) -> ModuleType:
     copy.__package__, copy.__file__ = module.__package__, module.__file__
     exec(compile(source, module.__file__, "exec"), copy.__dict__)
     return copy
+
+
+def poison_memory(monkeypatch) -> None:
+    """Memory that kernels ask for holds NaN, not the numbers of an earlier run that a fault may forget to write."""
+    fresh = layout._fresh
+
+    def poisoned(n_bytes: int) -> layout.Block:
+        block = fresh(n_bytes)
+        block.memory.fill(0xFF)
+        return block
+
+    layout.release()
+    monkeypatch.setattr(layout, "_fresh", poisoned)
 
 
 def laid_out(array: np.ndarray, layout: str) -> np.ndarray:
