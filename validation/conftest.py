@@ -1,4 +1,4 @@
-"""Lets the tests import their neighbours `peers` and `parity`, which are also scripts' imports."""
+"""Lets the tests import their neighbours `peers`, `parity` and so on, which are also scripts' imports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 collect_ignore_glob = [
     "family.py",
+    "measure.py",
     "mutation.py",
     "parity.py",
     "peers*.py",
+    "terms.py",
 ]  # no doctests there; parity comes by import

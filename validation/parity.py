@@ -571,7 +571,7 @@ tolerance.
 
 ReLU, max and median have kinks. Where a number is so close to one that rounding decides the side, gradients differ by
 their own size. Nothing guards against it: it would be seen as an error far above the tolerance. In float32 that has a
-probability of about 1e-4 for each of these draws; it happened in none.
+probability of about 1e-4 for each of these draws (estimated); it happened in none.
 
 {networks}
 
@@ -579,21 +579,18 @@ probability of about 1e-4 for each of these draws; it happened in none.
 
 Largest difference of any parameter at any step, from the same start, relative to |start| + Σ|steps so far|, in units of
 eps, over {WALKS} seeds. *Same*: both are fed one sequence of gradients; tolerance {walk:.0f}. *Own*: each steps along
-the gradient that it computes at its own parameters. Such a walk multiplies what separates two of them: the last column is
-the distance of torch from torch, from starts that differ by one eps in every number, and {APART} times that of the same
-seed is the tolerance.
+the gradient that it computes at its own parameters. Such a walk multiplies what separates two of them: the last column
+is the distance of torch from torch, from starts that differ by one eps in every number, and {APART} times that of the
+same seed is the tolerance.
 
 {optimizers}
 """
 
 
 def main() -> None:
-    import torch
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write validation/parity.md")
     arguments = parser.parse_args()
-    torch.set_num_threads(1)  # every array here is small
     peers.enable_jax_float64()
     text = report()
     if arguments.write:

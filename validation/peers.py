@@ -95,6 +95,7 @@ def torch_gradients(
     """y, grad_x and grad_<name> of every parameter: the vector-Jacobian product of function(params, x) by autograd."""
     import torch
 
+    torch.set_num_threads(1)  # nearly every array here is small
     leaves = {name: torch.tensor(p, requires_grad=True) for name, p in params.items()}
     leaf_x = torch.tensor(x, requires_grad=True)
     y = function(leaves, leaf_x)

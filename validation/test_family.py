@@ -57,3 +57,20 @@ def one_wrong_entry_is_seen(comparison: family.Comparison, label: str) -> None:
 def test_no_peer_without_a_filter():
     for kind in family.KINDS:
         assert set(family.collected(kind)) <= set(ev.catalogue), kind
+
+
+def test_the_page_is_what_the_script_writes():
+    """Its words, but for the versions, are those of family.py; its table has every filter, within the tolerance."""
+    page = (family.HERE / "family.md").read_text(encoding="utf-8")
+    table = page[page.index("| filter |") :].strip()
+
+    def without_versions(text):
+        return [line for line in text.splitlines() if not line.startswith("Written by")]
+
+    assert without_versions(page) == without_versions(family.page(table))
+    head, _, *lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    rows = [dict(zip(head, line, strict=True)) for line in lines]
+    assert [row["filter"] for row in rows] == list(ev.catalogue)
+    for row in rows:
+        errors = [float(row[f"{kind}, eps"]) for kind in ("torch", "JAX", "PyG") if row[f"{kind}, eps"]]
+        assert len(errors) >= 2 and max(errors) <= family.measure.tolerance(family.SAMPLES * 8)

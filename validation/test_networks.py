@@ -13,7 +13,6 @@ from evref.learn.trainer import Learner
 
 pytest.importorskip("jax")
 torch = pytest.importorskip("torch")
-torch.set_num_threads(1)  # every array here is small
 peers.enable_jax_float64()
 
 SEEDS = 10
