@@ -120,6 +120,7 @@ LOOP_FAULTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:.*value.s. that are not finite:RuntimeWarning")  # from memory never written to
 @pytest.mark.parametrize(("module", "what", "old", "new"), LOOP_FAULTS, ids=[f[1] for f in LOOP_FAULTS])
 def test_faults_in_the_loops_are_caught(monkeypatch, module, what, old, new):
     """Plain Python runs of the edited loops differ from the reference, or stop at an index."""
