@@ -123,7 +123,7 @@ DENSE = {
     "shift-invariant": lambda: ev.ShiftInvariantEdgeVariant(LARGE, 1),
     "proxies": lambda: ev.graph.selection.spectral_proxies(LARGE, count=2),
     "design": lambda: ev.graph.selection.by_experimental_design(LARGE),
-    "within": lambda: STAR.within(2),
+    "within": lambda: STAR.neighborhoods(2),
     "max": lambda: ev.layer_catalogue["max_activation"](STAR, hops=2),
     "spline": lambda: ev.SpectralGCNN(GRAPH, 10**9),
 }
@@ -161,5 +161,5 @@ def test_more_hops_than_nodes():
         path = ev.generators.path(60)
         layer = cls(path, hops=60)  # the longest way has 59
         for k, (indptr, indices) in enumerate(layer._lists, start=1):
-            np.testing.assert_array_equal(indptr, path.within(k)[0])
-            np.testing.assert_array_equal(indices, path.within(k)[1])
+            np.testing.assert_array_equal(indptr, path.neighborhoods(k)[0])
+            np.testing.assert_array_equal(indices, path.neighborhoods(k)[1])

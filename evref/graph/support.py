@@ -366,7 +366,7 @@ class Graph(Pattern):
         return names.aligned(argument, table, self.nodes)
 
     # ---- on the support ----------------------------------------------------------------------------------------------
-    def within(self, hops: int) -> tuple[np.ndarray, np.ndarray]:
+    def neighborhoods(self, hops: int) -> tuple[np.ndarray, np.ndarray]:
         """For each node i the nodes from which i is reached in at most `hops` steps, i itself among them.
 
         Returns
@@ -376,17 +376,17 @@ class Graph(Pattern):
 
         Examples
         --------
-        >>> Graph([[0, 0, 0], [1, 0, 0], [0, 1, 0]]).within(2)[1].tolist()  # 0 → 1 → 2
+        >>> Graph([[0, 0, 0], [1, 0, 0], [0, 1, 0]]).neighborhoods(2)[1].tolist()  # 0 → 1 → 2
         [0, 0, 1, 0, 1, 2]
         """
         hops = checks.as_count("hops", hops)
-        for k, lists in enumerate(self.growing()):  # noqa: B007  (the last one is what is asked for)
+        for k, lists in enumerate(self.growing_neighborhoods()):  # noqa: B007  (the last one is what is asked for)
             if k == hops:
                 break
         return lists
 
-    def growing(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """`within(k)` for k = 0, 1, ... as long as they grow: all others are equal to the last."""
+    def growing_neighborhoods(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """`neighborhoods(k)` for k = 0, 1, ... as long as they grow: all others are equal to the last."""
         step = self.to_csr(np.ones(self.nnz)).astype(bool)  # bools add as "or": path counts cannot overflow
         nodes = np.arange(self.n_nodes)
         reached = sparse.csr_array((np.ones(self.n_nodes, dtype=bool), nodes, np.arange(self.n_nodes + 1)), step.shape)

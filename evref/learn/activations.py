@@ -218,10 +218,10 @@ class Neighborhood(Module):
 
 
 def _neighbourhoods(graph: Graph, hops: int) -> list[tuple[Array, Array]]:
-    """`graph.within(k)` for k = 1..hops; the sum of their sizes is checked on the way."""
+    """`graph.neighborhoods(k)` for k = 1..hops; the sum of their sizes is checked on the way."""
     lists: list[tuple[Array, Array]] = []
     size = 0
-    for found in islice(graph.growing(), hops + 1):
+    for found in islice(graph.growing_neighborhoods(), hops + 1):
         size += found[1].size
         checks.require_room(f"the list of neighbours within {len(lists)} hops", size)
         lists.append(found)

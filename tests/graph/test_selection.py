@@ -133,7 +133,7 @@ def test_copies_by_brute_force(graph, size, seed):
     for i in range(graph.n_nodes):
         choice = 0
         for hops in range(graph.n_nodes + 1):
-            indptr, indices = graph.within(hops)
+            indptr, indices = graph.neighborhoods(hops)
             near = [r for r, b in enumerate(nodes) if b in indices[indptr[i] : indptr[i + 1]]]
             if near:
                 choice = min(near)

@@ -143,7 +143,7 @@ def test_one_node(graph):
 def test_no_edges_and_isolated_nodes():
     graph = Graph(np.zeros((3, 3)))
     assert (graph.nnz, graph.n_edges, graph.S.nnz) == (3, 0, 0)
-    assert graph.within(5)[1].tolist() == [0, 1, 2]
+    assert graph.neighborhoods(5)[1].tolist() == [0, 1, 2]
 
 
 def test_explicit_zeros_are_no_edges():
@@ -319,7 +319,7 @@ def test_transposed(W):
 @settings(deadline=None)
 @given(matrices(), st.integers(0, 10))
 def test_within_is_what_networkx_reaches(W, hops):
-    indptr, indices = Graph(W).within(hops)
+    indptr, indices = Graph(W).neighborhoods(hops)
     D = nx.from_numpy_array(W.T, create_using=nx.DiGraph)  # networkx holds A[source, target]
     for i in range(len(W)):
         reached = nx.single_source_shortest_path_length(D.reverse(), i, cutoff=hops)
@@ -328,14 +328,14 @@ def test_within_is_what_networkx_reaches(W, hops):
 
 
 def test_within_counts_paths_without_overflow():
-    indptr, indices = generators.complete(512).within(2)  # 512 paths: zero in eight bits
+    indptr, indices = generators.complete(512).neighborhoods(2)  # 512 paths: zero in eight bits
     assert indices.size == 512**2 and (np.diff(indptr) == 512).all()
 
 
 @pytest.mark.parametrize(("hops", "error"), [(-1, ValueError), (1.0, TypeError), (True, TypeError)])
 def test_within_checks_hops(hops, error):
     with pytest.raises(error, match="hops"):
-        Graph(S).within(hops)
+        Graph(S).neighborhoods(hops)
 
 
 @pytest.mark.parametrize("name", shifts.SHIFTS)
