@@ -200,7 +200,7 @@ def test_local_to_the_bit(name, backend, seed):
     node = seed % 9
     changed = x.copy()
     changed[..., node] += 1.0
-    indptr, indices = graph.within(filt.reach)
+    indptr, indices = graph.neighborhoods(filt.reach)
     near = np.array([node in indices[indptr[i] : indptr[i + 1]] for i in range(9)])
     with ev.use_backend(backend):
         y, y_changed = (filt.forward(params, signal)[0] for signal in (x, changed))

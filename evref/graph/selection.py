@@ -190,8 +190,8 @@ def nearest_privileged(graph: Graph, nodes: Any) -> np.ndarray:
 
     A privileged node uses its own. Any other node copies the highest-ranked privileged node within one hop, if there is
     none the highest-ranked within two, and so on. Hops are counted along the edges *towards* the node, as everywhere: j
-    is within one hop of i if i hears j (:meth:`Graph.neighborhoods`), so that a node copies from one it listens to. A node
-    that no privileged node reaches copies the first-ranked.
+    is within one hop of i if i hears j (:meth:`Graph.neighborhoods`), so that a node copies from one it listens to. A
+    node that no privileged node reaches copies the first-ranked.
 
     Parameters
     ----------
