@@ -13,7 +13,15 @@ from .checks import did_you_mean
 
 
 class Parser(argparse.ArgumentParser):
-    """Knows what a misspelt command was meant to be; so do its commands, which are of the same class."""
+    """Knows what a misspelt command or option was meant to be; so do its commands, which are of the same class."""
+
+    def parse_known_args(self, *arguments: Any, **keywords: Any) -> tuple[Any, list[str]]:
+        namespace, left = super().parse_known_args(*arguments, **keywords)
+        option = next((word.partition("=")[0] for word in left if word.startswith("-")), None)
+        if option is not None:  # said here: the parser above knows the command's name, and not its options
+            known = re.findall(r"(?<![\w-])--?[\w-]+", self.format_usage())
+            self.error(f"unrecognized arguments: {' '.join(left)}{did_you_mean(option, known)}")
+        return namespace, left
 
     def error(self, message: str) -> NoReturn:
         wrong = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)

@@ -173,6 +173,10 @@ def test_calls_that_make_no_sense(capsys, arguments, message):
     ("arguments", "message"),
     [
         (["verfy"], "did you mean 'verify'?"),
+        (["verify", "--ony", "R1"], "unrecognized arguments: --ony R1; did you mean '--only'?"),
+        (["gradcheck", "relu", "--undirekted"], "did you mean '--undirected'?"),
+        (["reproduce", "digits", "--epohcs=3"], "did you mean '--epochs'?"),
+        (["bench", "--qwerty"], "unrecognized arguments: --qwerty"),
         (["gradchek", "relu"], "did you mean 'gradcheck'?"),
         (["reproduce", "source-localisation"], "did you mean 'source-localization'?"),
         (["reproduce", "source-localization", "--variant", "nois"], "did you mean 'noise'?"),
