@@ -99,6 +99,7 @@ class ARMA(Filter):
     """
 
     name = "arma"
+    axes = {"w0": "pfg", "w": "kpfg", "v": "kpfg"}
     equivariant = True
 
     def __init__(

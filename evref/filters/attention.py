@@ -86,6 +86,7 @@ class GraphAttention(Filter):
     """
 
     name = "attention"
+    axes = {"weight": "hfg", "source": "hf", "target": "hf"}
     linear = False
     equivariant = True
 

@@ -111,6 +111,7 @@ class CayleyNet(Filter):
     """
 
     name = "cayley"
+    axes = {"c0": "fg", "c_re": "kfg", "c_im": "kfg"}
     equivariant = True
 
     def __init__(

@@ -75,6 +75,7 @@ class Chebyshev(Filter):
     """
 
     name = "chebyshev"
+    axes = {"theta": "kfg"}
 
     _plain_to_see = ()  # k = 0, as in polynomials
     equivariant = True

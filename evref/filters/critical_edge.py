@@ -68,6 +68,7 @@ class CriticalEdge(PolynomialAndEdges):
     """
 
     name = "critical_edge"
+    axes = {"phi": "kfge", "poly": "kfg"}
 
     def __init__(
         self,

@@ -66,6 +66,7 @@ class DCNN(Filter):
     """
 
     name = "dcnn"
+    axes = {"weight": "kg"}
     equivariant = True
 
     def __init__(self, graph: Graph, order: int, in_features: int = 1, *, bias: bool = False) -> None:

@@ -94,6 +94,7 @@ class ECC(GeneratedEdgeVariant):
     """
 
     name = "ecc"
+    axes = {"root": "fg"}
 
     def __init__(
         self,

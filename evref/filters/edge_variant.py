@@ -98,6 +98,7 @@ class EdgeVariant(Filter):
     """
 
     name = "edge_variant"
+    axes = {"phi": "kfge", "phi0": "fgn"}
 
     _plain_to_see: tuple[str, ...] | None = ("phi", "phi0")  # products only, and every node is its own neighbour
 

@@ -291,6 +291,7 @@ class HybridEdgeVariant(PolynomialAndEdges):
     """
 
     name = "hybrid_edge_variant"
+    axes = {"phi": "kfge", "phi0": "fgb", "poly": "kfg"}
 
     def __init__(
         self,

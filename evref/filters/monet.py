@@ -91,6 +91,7 @@ class MoNet(GeneratedEdgeVariant):
     """
 
     name = "monet"
+    axes = {"theta": "rfg", "root": "fg", "mu": "rd", "sigma": "rd"}
 
     def __init__(
         self,

@@ -88,6 +88,7 @@ class NodeVariant(Filter):
     """
 
     name = "node_variant"
+    axes = {"phi": "kfgb"}
 
     _plain_to_see = ()  # k = 0, as in polynomials
 

@@ -49,6 +49,7 @@ class ParallelEdgeVariant(Filter):
     """
 
     name = "parallel_edge_variant"
+    axes = {"phi": "kfge", "phi0": "fgn"}
 
     def __init__(
         self,

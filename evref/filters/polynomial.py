@@ -74,6 +74,7 @@ class Polynomial(Filter):
     """
 
     name = "polynomial"
+    axes = {"phi": "kfg"}
     equivariant = True
 
     # k = 0: x_i, multiplied with whatever phi_0 is, is part of y_i; backward likewise
@@ -215,6 +216,7 @@ class GCN(Filter):
     """
 
     name = "gcn"
+    axes = {"theta": "fg"}
     equivariant = True
 
     def __init__(self, graph: Graph, in_features: int = 1, out_features: int = 1, *, bias: bool = False) -> None:

@@ -75,6 +75,7 @@ class ShiftInvariantEdgeVariant(Filter):
     """
 
     name = "shift_invariant_edge_variant"
+    axes = {"mu": "kfgm"}
     equivariant = True  # of instances with distinct or tied eigenvalues; the others say no for themselves
 
     def __init__(

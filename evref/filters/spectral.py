@@ -87,6 +87,7 @@ class SpectralGCNN(Filter):
     """
 
     name = "spectral"
+    axes = {"b": "mfg"}
     equivariant = True  # instances whose kernel tells equal eigenvalues apart say no for themselves
 
     def __init__(

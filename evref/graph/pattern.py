@@ -74,6 +74,73 @@ class Pattern:
 
     _entries = "one per entry"  # of the error message above
 
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """Row of each entry, int64 (nnz,), beside `indices`, which are the columns."""
+        rows = np.repeat(np.arange(self.n_nodes), np.diff(self.indptr))
+        rows.setflags(write=False)
+        return rows
+
+    def phi_to_dense(self, phi: Any) -> Any:
+        """Entries (..., nnz) as dense matrices (..., N, N), zero elsewhere: for layers that are written densely.
+
+        `phi` may also be a torch tensor or a JAX array; gradients go through.
+
+        Parameters
+        ----------
+        phi : array, shape (..., nnz)
+            Entries in CSR order, as in the parameters of an edge-variant filter.
+
+        Returns
+        -------
+        array of the kind of `phi`, shape (..., N, N)
+
+        Raises
+        ------
+        ValueError
+            Another number of entries, or matrices that would not fit (:func:`evref.checks.require_room`).
+
+        Examples
+        --------
+        >>> from evref import Graph
+        >>> Graph.from_edges(2, source=[0], target=[1]).phi_to_dense(np.array([1.0, 2.0, 3.0]))
+        array([[1., 0.],
+               [2., 3.]])
+        """
+        phi = phi if hasattr(phi, "shape") else checks.as_floating("phi", phi)
+        N = self.n_nodes
+        if not phi.shape or phi.shape[-1] != self.nnz:
+            raise ValueError(f"phi has shape {tuple(phi.shape)}; expected (..., {self.nnz}), {self._entries}")
+        shape = (*phi.shape[:-1], N, N)
+        checks.require_room("the dense Phi", *shape)
+        if hasattr(phi, "new_zeros"):  # torch
+            dense = phi.new_zeros(shape)
+            dense[..., self.rows, self.indices.astype(np.int64)] = phi
+            return dense
+        zeros = phi.__array_namespace__().zeros(shape, phi.dtype)
+        if isinstance(zeros, np.ndarray):
+            zeros[..., self.rows, self.indices] = phi
+            return zeros
+        return zeros.at[..., self.rows, self.indices].set(phi)  # JAX
+
+    def dense_to_phi(self, dense: Any) -> Any:
+        """The entries (..., nnz) of dense matrices (..., N, N) at these places; what lies elsewhere is not looked at.
+
+        The transpose of `phi_to_dense`, hence also what takes a gradient with respect to dense matrices to one with
+        respect to `phi`.
+
+        Examples
+        --------
+        >>> from evref import Graph
+        >>> Graph.from_edges(2, source=[0], target=[1]).dense_to_phi(np.array([[1.0, 7.0], [2.0, 3.0]]))
+        array([1., 2., 3.])
+        """
+        dense = dense if hasattr(dense, "shape") else checks.as_floating("dense", dense)
+        N = self.n_nodes
+        if tuple(dense.shape[-2:]) != (N, N):
+            raise ValueError(f"dense has shape {tuple(dense.shape)}; expected (..., {N}, {N})")
+        return dense[..., self.rows, self.indices.astype(np.int64)]
+
     @property
     def _layout(self) -> np.ndarray | None:
         """Nodes in the order in which the compiled kernels keep their signals; None: by their numbers."""

@@ -267,7 +267,18 @@ class Graph(Pattern):
                [0.5, 0.5]])
         """
         S = shifts.SHIFTS[checks.as_choice("name", name, shifts.Shift)](self, **options)
-        return self._with(S, self._layout)
+        shifted = self._with(S, self._layout)
+        shifted.__dict__["_origin"] = (self, name, dict(options))
+        return shifted
+
+    @property
+    def origin(self) -> tuple[Graph, str, dict[str, Any]] | None:
+        """The graph that `with_shift` made this one from, the name of the shift and its options; else None.
+
+        `evref.compare` asks it what else S could have been: normalised by other degrees, or not at all. Copies by
+        pickling, and graphs made from this one, do not have it.
+        """
+        return self.__dict__.get("_origin")
 
     def permuted(self, order: Any) -> Graph:
         """The same graph renumbered: its node i is node order[i] of this one, S' = S[order][:, order].
