@@ -16,18 +16,19 @@ from ..contract import Module
 from .examples import KINDS, probe_graph
 from .gradcheck import CHECKS, why_not
 from .jacobian import NotAnalytic
+from .loading import TargetError, one_line
 from .losses import LossAtTarget
 from .problem import Problem, split_point
 from .report import GradientError, Report
-from .targets import Target, TargetError, known_names, one_line, resolve
+from .targets import Target, known_names, resolve
 
 SHORT = {check.__name__: name for name, check in CHECKS.items()}  # as --check takes them
 DESCRIPTION = """\
     Check gradients, parameter by parameter; a wrong one is named with its index and both values.
 
-    TARGET is a name from the catalogue (none: all of them) or MODULE:OBJECT, importable from here, where OBJECT has
-    init(rng), forward(params, x), backward(params, tape, grad_y) and, for the dot test, jvp(params, x, dparams, dx); it
-    may also be a class with examples(graph, rng), which yields an instance of every configuration to check, or a
+    TARGET is a name from the catalogue (none: all of them), MODULE:OBJECT, importable from here, or FILE.py::OBJECT,
+    where OBJECT has init(rng), forward(params, x), backward(params, tape, grad_y) and, for the dot test,
+    jvp(params, x, dparams, dx); it may also be a class with examples(graph, rng), which yields an instance of every configuration to check, or a
     function of a graph that returns such an object. in_shape, where it has one, is the shape of one sample.
     autodiff = True says that jvp and backward come from one automatic differentiation (torch, JAX): the dot test is
     then a tautology and is left out unless asked for by name; the differences are what counts.
