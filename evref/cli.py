@@ -69,6 +69,7 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
               evref verify --only R1,R3        two readings of the paper
               evref gradcheck edge_variant     the gradients of one filter, parameter by parameter
               evref gradcheck my_module:layer  the gradients of your own object
+              evref check my.py::build --as chebyshev    is your layer that filter, and if not, why?
               evref reproduce source-localization --quick    the paper's table I, in small
               evref bench --quick              how fast, and against what, in under a minute
 
@@ -79,6 +80,7 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_verify(commands)
     _add_gradcheck(commands)
+    _add_check(commands)
     reproduce.add_command(commands, _Help, argv)
     add_authorship(commands, _Help)
     _add_bench(commands)
@@ -197,6 +199,21 @@ def _add_gradcheck(commands: Any) -> None:
             help="check the gradients of filters, layers, or of your own object",
             description=gradcheck.DESCRIPTION,
             epilog=gradcheck.EPILOG,
+            formatter_class=_Help,
+        )
+    )
+
+
+# ---- check ----------------------------------------------------------------------------------------------------------
+def _add_check(commands: Any) -> None:
+    from .verify import check_command as check
+
+    check.add_arguments(
+        commands.add_parser(
+            "check",
+            help="compare a layer of yours (torch, JAX, NumPy) with the filter that it should be",
+            description=check.DESCRIPTION,
+            epilog=check.EPILOG,
             formatter_class=_Help,
         )
     )

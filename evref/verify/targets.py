@@ -15,8 +15,10 @@ from ..filters import catalogue
 from ..graph import Graph
 from ..learn import layer_catalogue
 from .examples import named_examples
-from .loading import TargetError, described, load, required_arguments, split
+from .loading import TargetError, described, load, one_line, required_arguments, split
 from .losses import loss_catalogue
+
+__all__ = ["Target", "TargetError", "known_names", "one_line", "resolve"]
 
 EXPECTED = (
     "expected an object with init(rng), forward(params, x) and backward(params, tape, grad_y), a class with "
