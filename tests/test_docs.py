@@ -77,8 +77,9 @@ def name(page: Path) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_python_blocks_run(page, tmp_path, monkeypatch):
-    if "import pandas" in page.read_text(encoding="utf-8"):
-        pytest.importorskip("pandas", reason="the page needs pandas, which is in the extra test")
+    for needed in ("pandas", "torch", "jax"):
+        if re.search(rf"^import {needed}\b", page.read_text(encoding="utf-8"), re.M):
+            pytest.importorskip(needed, reason=f"the page needs {needed}")
     monkeypatch.chdir(tmp_path)  # files that a page writes stay out of the tree
     monkeypatch.setenv("MPLBACKEND", "Agg")
     namespace: dict[str, object] = {"__name__": "__docs__"}

@@ -1,0 +1,114 @@
+"""docs/check_my_layer.md prints what it says it prints; `evref check` on files with torch and JAX."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from check_my_layer import PAGE, alike, outputs
+
+from evref import cli
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("jax")
+
+
+def test_the_page_prints_what_it_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = PAGE.read_text(encoding="utf-8")
+    found = list(outputs(page))
+    assert len(found) >= 8
+    for output in found:
+        line = page.count("\n", 0, output.start) + 1
+        assert alike(output.stated, output.printed), f"line {line}: python validation/check_my_layer.py --write"
+
+
+def test_numbers_are_compared_and_errors_of_rounding_are_not():
+    assert alike("output ok 2e-16  1.01642", "output ok  9e-13 1.01643")
+    assert not alike("output ok 2e-16", "output OFF 2e-16")
+    assert not alike("is 1.01642", "is 1.11642")
+    assert not alike("agree to 2e-16", "agree to 0.5")
+    assert not alike("one\n", "one two\n")
+
+
+def test_the_slope_that_torch_takes_when_not_told():
+    """What the paragraph on attention-slope says of torch."""
+    assert torch.nn.LeakyReLU().negative_slope == 0.01
+
+
+TORCH = """
+import torch
+import evref as ev
+
+def build(graph, order):
+    S = torch.tensor(graph.S.toarray())
+
+    def layer(params, x):
+        w, before, y = x, None, 0
+        for k, theta in enumerate(params["theta"]):
+            if k:
+                w, before = (w @ S.T if before is None else FACTOR * (w @ S.T) - before), w
+            y = y + torch.einsum("fg,bgn->bfn", theta, w)
+        return y
+
+    return layer
+
+class Gcn(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = torch.nn.Linear(2, 2, bias=False)
+
+    def forward(self, A, x):
+        return A.to(x.dtype) @ self.lin(x)
+
+graph = ev.generators.star(5).with_shift("gcn")
+A = torch.tensor(graph.S.toarray())
+module, wrong = Gcn().double(), {"lin.weight": ("theta", "T")}
+names, call = {"lin.weight": "theta"}, lambda module, x: module(A, x)
+reference = ev.GCN(graph, in_features=2, out_features=2)
+"""
+
+JAX = """
+import jax.numpy as jnp
+import evref as ev
+
+graph = ev.generators.star(5).with_shift("gcn")
+A = jnp.array(graph.S.toarray())
+
+def layer(params, x):
+    return jnp.einsum("fg,bgj,ij->bfi", params["theta"], x, A) FACTOR
+"""
+
+
+@pytest.fixture
+def check(tmp_path, monkeypatch, capsys):
+    def run(code: str, words: str) -> tuple[int, str]:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "layers.py").write_text(code, encoding="utf-8")
+        exit_code = cli.main(["check", *words.split()])
+        return exit_code, capsys.readouterr().out
+
+    return run
+
+
+def test_a_torch_layer_on_many_graphs(check):
+    assert check(TORCH.replace("FACTOR", "2"), "layers.py::build --as chebyshev --set order=3")[0] == 0
+
+
+def test_a_torch_layer_that_is_wrong(check):
+    code, out = check(TORCH.replace("FACTOR", "1"), "layers.py::build --as chebyshev --json")
+    assert code == 1
+    assert {cause["name"] for cause in json.loads(out)["causes"]} == {"chebyshev-recurrence"}
+
+
+def test_a_torch_module_with_names_of_its_own(check):
+    words = "layers.py::module --as layers.py::reference --call call --parameters"
+    assert check(TORCH, f"{words} names")[0] == 0
+    code, out = check(TORCH, f"{words} wrong")
+    assert code == 1 and "[weights-transposed]" in out
+
+
+@pytest.mark.parametrize(("factor", "code"), [("", 0), ("* 2", 1)])
+def test_a_jax_function(check, factor, code):
+    words = "layers.py::layer --as gcn --set in_features=2 --framework jax"
+    assert check(JAX.replace("FACTOR", factor), words)[0] == code
