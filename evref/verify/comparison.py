@@ -210,12 +210,11 @@ def _table(rows: tuple[Row, ...]) -> list[str]:
     if not any(row.status == "off" for row in rows):
         table = [cells[:4] for cells in table]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    left = (0, 1, 4)
-    return [
-        "  "
-        + "  ".join(c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths))).rstrip()
-        for cells in table
-    ]
+    lines = []
+    for cells in table:
+        padded = [c.ljust(w) if i in LEFT else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True))]
+        lines.append(("  " + "  ".join(padded)).rstrip())
+    return lines
 
 
 def _plain(value: Any) -> Any:

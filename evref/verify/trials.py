@@ -169,21 +169,18 @@ class Trial:
         step, tolerance = DIFFERENCES[self.subject.dtype.itemsize]
         rng = np.random.default_rng(1)
         p, x = self.point.params, self.point.x
-        direction = {name: rng.standard_normal(array.shape) for name, array in p.items()}
-        dx = rng.standard_normal(x.shape)
+        along = {f"grad {name}": rng.standard_normal(array.shape) for name, array in (*p.items(), ("x", x))}
 
         def at(t: float) -> float:
-            moved = {name: p[name] + t * direction[name] for name in p}
-            return float(np.vdot(self.subject.output(moved, x + t * dx), self.point.grad_y))
+            moved = {name: array + t * along[f"grad {name}"] for name, array in p.items()}
+            return float(np.vdot(self.subject.output(moved, x + t * along["grad x"]), self.point.grad_y))
 
         with quiet():
             near, far = ((at(h) - at(-h)) / (2 * h) for h in (step, 2 * step))
             measured = (4 * near - far) / 3
-            grads = {name: np.where(np.isfinite(g), g, np.nan) for name, g in (self.observed.grads or {}).items()}
-            terms = [np.vdot(grads[name], direction[name]) for name in p] + [np.vdot(self.observed.grad_x, dx)]
-            given = float(sum(terms))
-            sizes = [np.linalg.norm(grads[name] * direction[name]) for name in p]
-            scale = max(abs(measured), abs(given), *sizes, np.linalg.norm(self.observed.grad_x * dx)) or 1.0
+            products = [array * along[name] for name, array in blocks(self.observed) if name != "output"]
+            given = float(sum(product.sum() for product in products))
+            scale = max(abs(measured), abs(given), *(float(np.linalg.norm(p)) for p in products)) or 1.0
             error = abs(given - measured) / scale
         if math.isnan(error):
             return Row("own differences", "nan" if np.isnan(self.expected.y).any() else "off", math.inf, tolerance)

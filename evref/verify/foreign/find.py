@@ -96,7 +96,7 @@ def calling(function: Any, names: Sequence[str]) -> Callable[[Any, Any], Any]:
 # ---- which framework -------------------------------------------------------------------------------------------------
 def likely_frameworks(function: Any) -> Iterator[str]:
     """Those that the function's code names, then those of its file, then NumPy and the rest of what is loaded."""
-    known = [name for name in ("torch", "jax") if name in sys.modules]
+    known: list[str] = [name for name in ("torch", "jax") if name in sys.modules]
     used, there = ({_owner(value) for value in values(function)} for values in (_values_used, _values_of_the_file))
     first = [name for name in known if name in used]
     if not first and "numpy" in used:
@@ -124,7 +124,8 @@ def _unwrapped(function: Any) -> Any:
 def _values_used(function: Any) -> Iterator[Any]:
     yield function
     plain = _unwrapped(function)
-    code, file = getattr(plain, "__code__", None), getattr(plain, "__globals__", {})
+    code: CodeType | None = getattr(plain, "__code__", None)
+    file: dict[str, Any] = getattr(plain, "__globals__", {})
     if code is not None:
         yield from (file[name] for name in _names_in(code) if name in file)
     for cell in getattr(plain, "__closure__", None) or ():
@@ -133,8 +134,9 @@ def _values_used(function: Any) -> Iterator[Any]:
         except ValueError:  # not filled yet
             continue
         yield value
-        if callable(value) and getattr(value, "__globals__", None) is file and value is not plain:
-            yield from (file[name] for name in _names_in(value.__code__) if name in file)
+        inner = getattr(value, "__code__", None)
+        if inner is not None and getattr(value, "__globals__", None) is file:
+            yield from (file[name] for name in _names_in(inner) if name in file)
 
 
 def _names_in(code: CodeType) -> Iterator[str]:

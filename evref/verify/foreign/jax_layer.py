@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -55,10 +56,7 @@ def x64(wanted: bool) -> AbstractContextManager[Any]:
     """float64 for a while, which JAX has to be told; an old JAX has it under another name."""
     import jax
 
-    switch = getattr(jax, "enable_x64", None)
-    if switch is None:
-        from jax.experimental import enable_x64 as switch
-    return switch(wanted)
+    return (jax if hasattr(jax, "enable_x64") else import_module("jax.experimental")).enable_x64(wanted)
 
 
 def _checked(y: Any, dtype: Any) -> np.ndarray:
@@ -68,8 +66,5 @@ def _checked(y: Any, dtype: Any) -> np.ndarray:
         inside = f" of {len(y)}" if isinstance(y, (tuple, list)) else ""
         raise LayerProblem("type", f"the layer returned {type(y).__name__}{inside}; expected one jax.Array, the output")
     if y.dtype != dtype:
-        raise LayerProblem(
-            "dtype",
-            f"the output is {y.dtype} for parameters and x of {dtype}; expected {dtype}: something is cast inside",
-        )
+        raise LayerProblem("dtype", CAST.format(y.dtype, dtype))
     return np.asarray(y, np.float64)

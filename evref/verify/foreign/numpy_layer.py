@@ -91,8 +91,5 @@ def _checked(y: Any, dtype: np.dtype) -> np.ndarray:
     if not isinstance(y, np.ndarray):
         raise LayerProblem("type", f"the layer returned {_described(y)}; expected one array, the output")
     if y.dtype != dtype:
-        raise LayerProblem(
-            "dtype",
-            f"the output is {y.dtype} for parameters and x of {dtype}; expected {dtype}: something is cast inside",
-        )
+        raise LayerProblem("dtype", CAST.format(y.dtype, dtype))
     return y.astype(np.float64)

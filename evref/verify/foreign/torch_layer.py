@@ -37,8 +37,8 @@ class TorchLayer:
         import torch
 
         own = [] if self.module is None else [p.dtype for p in self.module.parameters()]
-        found = [np.dtype(np.float64), np.dtype(np.float32)]
-        return found if not own or torch.float32 in own else found[:1]
+        double, single = np.dtype(np.float64), np.dtype(np.float32)
+        return [double, single] if not own or torch.float32 in own else [double]
 
     def output(self, params: Arrays, x: np.ndarray) -> np.ndarray:
         """One call without gradients; a LayerProblem if it changes what it is given."""
@@ -68,12 +68,13 @@ class TorchLayer:
             y, leaves = self._run_with_leaves(tensors, signal)
         value = _checked(y, dtype)
         wanted = [signal, *leaves.values()]
+        found: Any
         if y.requires_grad:
             cotangent = torch.tensor(grad_y(value), dtype=dtype)
             with running("autograd, going back through the layer,"):
                 found = torch.autograd.grad(y, wanted, cotangent, allow_unused=True)
         else:
-            found = [None] * len(wanted)
+            found = (None,) * len(wanted)
         arrays = [np.zeros(t.shape) if g is None else _as_array(g) for g, t in zip(found, wanted, strict=True)]
         return value, dict(zip(leaves, arrays[1:], strict=True)), arrays[0]
 
@@ -161,8 +162,5 @@ def _checked(y: Any, dtype: Any) -> np.ndarray:
     if y.layout != torch.strided:
         raise LayerProblem("type", f"the output has layout {y.layout}; expected torch.strided (y.to_dense())")
     if y.dtype != dtype:
-        raise LayerProblem(
-            "dtype",
-            f"the output is {y.dtype} for parameters and x of {dtype}; expected {dtype}: something is cast inside",
-        )
+        raise LayerProblem("dtype", CAST.format(y.dtype, dtype))
     return _as_array(y)
