@@ -31,7 +31,7 @@ import numpy as np
 
 from .. import checks
 from ..contract import Module
-from .comparison import CaseResult, Cause, Comparison, MismatchError, Row
+from .comparison import DIFFERENCES, CaseResult, Cause, Comparison, MismatchError, Row
 from .diagnose import TRAIN_MODE, diagnose, too_large
 from .foreign import LayerProblem, Subject, make_subject
 from .foreign.find import Framework
@@ -285,7 +285,7 @@ def _train_mode(trials: list[Trial]) -> tuple[Cause, ...]:
             return ()
         if _is_off(rows):
             return ()
-        worst = max([worst, *(row.error for row in rows if row.status == "ok" and row.name != "own differences")])
+        worst = max([worst, *(row.error for row in rows if row.status == "ok" and row.name != DIFFERENCES)])
     return (Cause("train-mode", TRAIN_MODE, worst),)
 
 
@@ -307,5 +307,5 @@ def _badness(row: Row) -> tuple[int, float]:
 def _case_results(trials: Sequence[Trial], dtype: np.dtype) -> Iterable[CaseResult]:
     for trial in trials:
         worst = max(trial.rows(dtype), key=_badness)
-        ok = worst.status in ("ok", "not compared")
+        ok = worst.good
         yield CaseResult(trial.case, ok, "" if ok else worst.name, 0.0 if np.isnan(worst.error) else worst.error)

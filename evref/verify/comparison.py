@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Status = Literal["ok", "off", "kink", "nan", "not compared"]
+DIFFERENCES = "own differences"  # the row that holds the layer's gradients against differences of its own output
 WIDTH = 100
 LEFT = (0, 1, 4)  # columns of text, to the left; numbers go to the right
 
@@ -48,6 +49,11 @@ class Row:
     where: str = ""
     theirs: float = math.nan
     ours: float = math.nan
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing speaks against the layer. Differences that cross a kink say nothing."""
+        return self.status in ("ok", "not compared") or (self.status == "kink" and self.name == DIFFERENCES)
 
 
 @dataclass(frozen=True)
@@ -122,7 +128,7 @@ class Comparison:
     @property
     def ok(self) -> bool:
         """Whether the layer computes what the reference does, as far as it was compared."""
-        return not self.problem and all(row.status in ("ok", "not compared") for row in self.rows)
+        return not self.problem and all(row.good for row in self.rows)
 
     def __bool__(self) -> bool:
         return self.ok
@@ -178,12 +184,12 @@ def _undecided(rows: tuple[Row, ...]) -> str:
         return (
             f"both give values that are not a number, in {names}: nothing can be said there; try other parameters or x"
         )
-    names = ", ".join(row.name for row in rows if row.status == "kink")
+    names = ", ".join(row.name for row in rows if row.status == "kink" and not row.good)
     return f"the function has a kink at this point, and {names} may lie on either side of it; try another x or seed"
 
 
 def _named(causes: tuple[Cause, ...], rows: list[Row]) -> str:
-    first, count = causes[0], sum(row.name != "own differences" for row in rows)
+    first, count = causes[0], sum(row.name != DIFFERENCES for row in rows)
     agree = "the output agrees" if count == 1 else f"all {count} rows agree"
     text = f"{first.says}: with that {agree} to {max(c.error for c in causes):.0e} [{first.name}]"
     if len(causes) > 1:

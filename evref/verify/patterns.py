@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from .comparison import DIFFERENCES
 from .trials import Trial, blocks
 
 ALIKE = 1e-6  # relative: a ratio is constant, a slice is zero
@@ -25,13 +26,13 @@ def patterns(trial: Trial) -> list[str]:
 def _which(off: list[str], trial: Trial) -> Iterator[str]:
     gradients = [name for name in off if name.startswith("grad")]
     if "output" not in off and gradients:
-        if "own differences" in off:
+        if DIFFERENCES in off:
             yield "the output is right, and the gradients do not belong to it"
         if gradients == ["grad x"]:
             yield "right for the parameters, wrong for x"
         elif "grad x" not in gradients:
             yield f"right for x, wrong for {', '.join(name.removeprefix('grad ') for name in gradients)}"
-    elif "own differences" in off:
+    elif DIFFERENCES in off:
         yield "the gradients do not belong to the layer's own output"
     elif "output" in off and gradients:
         yield "the gradients belong to the layer's own output: it computes another function, consistently"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .comparison import DIFFERENCES
 from .foreign import LayerProblem
 from .places import place_in_words
 from .trials import Point, Trial
@@ -34,7 +35,7 @@ def _differs(trial: Trial) -> bool:
     try:
         if not np.isfinite(trial.expected.y).all():
             return False
-        return any(row.status == "off" and row.name != "own differences" for row in trial.rows())
+        return any(row.status == "off" and row.name != DIFFERENCES for row in trial.rows())
     except (LayerProblem, ValueError, ArithmeticError):
         return False
 
@@ -97,7 +98,7 @@ def _in_words(trial: Trial) -> str:
     given = [f"{name} {_entries(module, name, array)}" for name, array in point.params.items() if array.any()]
     text = f"x {_entries(module, 'x', point.x)}" if point.x.any() else "x = 0"
     text = ", ".join([text, *given]) + ", all else 0"
-    off = [row for row in trial.rows() if row.status == "off" and row.name != "own differences"]
+    off = [row for row in trial.rows() if row.status == "off" and row.name != DIFFERENCES]
     output = [row for row in off if row.name == "output"]
     if not off:
         return text
