@@ -81,6 +81,7 @@ from .learn import (
     schedules,
 )
 from .verify import gradcheck
+from .verify.compare import compare
 
 if TYPE_CHECKING:
     from . import plot
@@ -131,6 +132,7 @@ __all__ = [
     "Tape",
     "accuracy",
     "catalogue",
+    "compare",
     "encode_labels",
     "fit",
     "fourier_basis",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -99,7 +99,7 @@ class ARMA(Filter):
     """
 
     name = "arma"
-    axes = {"w0": "pfg", "w": "kpfg", "v": "kpfg"}
+    axes: ClassVar[dict[str, str]] = {"w0": "pfg", "w": "kpfg", "v": "kpfg"}
     equivariant = True
 
     def __init__(

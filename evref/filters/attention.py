@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class GraphAttention(Filter):
     """
 
     name = "attention"
-    axes = {"weight": "hfg", "source": "hf", "target": "hf"}
+    axes: ClassVar[dict[str, str]] = {"weight": "hfg", "source": "hf", "target": "hf"}
     linear = False
     equivariant = True
 

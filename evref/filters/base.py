@@ -38,8 +38,8 @@ class Filter(Module, ABC):
     equivariant: ClassVar[bool] = False  # the same parameters on a renumbered graph are the renumbered filter
 
     # A letter for each axis of a parameter that mixes features or steps: what `evref.compare` calls a place, and what
-    # the known mistakes exchange. k step or power, f output feature, g input feature, h head, p stack, m basis function,
-    # r kernel, d coordinate, e edge or self-loop, n node, b privileged node.
+    # the known mistakes exchange. k step or power, f output feature, g input feature, h head, p stack, m basis
+    # function, r kernel, d coordinate, e edge or self-loop, n node, b privileged node.
     axes: ClassVar[dict[str, str]] = {}
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -111,7 +111,7 @@ class CayleyNet(Filter):
     """
 
     name = "cayley"
-    axes = {"c0": "fg", "c_re": "kfg", "c_im": "kfg"}
+    axes: ClassVar[dict[str, str]] = {"c0": "fg", "c_re": "kfg", "c_im": "kfg"}
     equivariant = True
 
     def __init__(

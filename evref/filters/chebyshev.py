@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -75,7 +75,7 @@ class Chebyshev(Filter):
     """
 
     name = "chebyshev"
-    axes = {"theta": "kfg"}
+    axes: ClassVar[dict[str, str]] = {"theta": "kfg"}
 
     _plain_to_see = ()  # k = 0, as in polynomials
     equivariant = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -68,7 +68,7 @@ class CriticalEdge(PolynomialAndEdges):
     """
 
     name = "critical_edge"
-    axes = {"phi": "kfge", "poly": "kfg"}
+    axes: ClassVar[dict[str, str]] = {"phi": "kfge", "poly": "kfg"}
 
     def __init__(
         self,

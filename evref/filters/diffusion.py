@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -66,7 +66,7 @@ class DCNN(Filter):
     """
 
     name = "dcnn"
-    axes = {"weight": "kg"}
+    axes: ClassVar[dict[str, str]] = {"weight": "kg"}
     equivariant = True
 
     def __init__(self, graph: Graph, order: int, in_features: int = 1, *, bias: bool = False) -> None:

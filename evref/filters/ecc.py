@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -94,7 +94,7 @@ class ECC(GeneratedEdgeVariant):
     """
 
     name = "ecc"
-    axes = {"root": "fg"}
+    axes: ClassVar[dict[str, str]] = {"root": "fg"}
 
     def __init__(
         self,

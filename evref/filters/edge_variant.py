@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -98,7 +98,7 @@ class EdgeVariant(Filter):
     """
 
     name = "edge_variant"
-    axes = {"phi": "kfge", "phi0": "fgn"}
+    axes: ClassVar[dict[str, str]] = {"phi": "kfge", "phi0": "fgn"}
 
     _plain_to_see: tuple[str, ...] | None = ("phi", "phi0")  # products only, and every node is its own neighbour
 

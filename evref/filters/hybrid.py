@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from scipy import sparse
@@ -291,7 +291,7 @@ class HybridEdgeVariant(PolynomialAndEdges):
     """
 
     name = "hybrid_edge_variant"
-    axes = {"phi": "kfge", "phi0": "fgb", "poly": "kfg"}
+    axes: ClassVar[dict[str, str]] = {"phi": "kfge", "phi0": "fgb", "poly": "kfg"}
 
     def __init__(
         self,

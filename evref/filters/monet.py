@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -91,7 +91,7 @@ class MoNet(GeneratedEdgeVariant):
     """
 
     name = "monet"
-    axes = {"theta": "rfg", "root": "fg", "mu": "rd", "sigma": "rd"}
+    axes: ClassVar[dict[str, str]] = {"theta": "rfg", "root": "fg", "mu": "rd", "sigma": "rd"}
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -88,7 +88,7 @@ class NodeVariant(Filter):
     """
 
     name = "node_variant"
-    axes = {"phi": "kfgb"}
+    axes: ClassVar[dict[str, str]] = {"phi": "kfgb"}
 
     _plain_to_see = ()  # k = 0, as in polynomials
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class ParallelEdgeVariant(Filter):
     """
 
     name = "parallel_edge_variant"
-    axes = {"phi": "kfge", "phi0": "fgn"}
+    axes: ClassVar[dict[str, str]] = {"phi": "kfge", "phi0": "fgn"}
 
     def __init__(
         self,

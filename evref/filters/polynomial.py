@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -74,7 +74,7 @@ class Polynomial(Filter):
     """
 
     name = "polynomial"
-    axes = {"phi": "kfg"}
+    axes: ClassVar[dict[str, str]] = {"phi": "kfg"}
     equivariant = True
 
     # k = 0: x_i, multiplied with whatever phi_0 is, is part of y_i; backward likewise
@@ -216,7 +216,7 @@ class GCN(Filter):
     """
 
     name = "gcn"
-    axes = {"theta": "fg"}
+    axes: ClassVar[dict[str, str]] = {"theta": "fg"}
     equivariant = True
 
     def __init__(self, graph: Graph, in_features: int = 1, out_features: int = 1, *, bias: bool = False) -> None:

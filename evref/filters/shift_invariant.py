@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -75,7 +75,7 @@ class ShiftInvariantEdgeVariant(Filter):
     """
 
     name = "shift_invariant_edge_variant"
-    axes = {"mu": "kfgm"}
+    axes: ClassVar[dict[str, str]] = {"mu": "kfgm"}
     equivariant = True  # of instances with distinct or tied eigenvalues; the others say no for themselves
 
     def __init__(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -87,7 +87,7 @@ class SpectralGCNN(Filter):
     """
 
     name = "spectral"
-    axes = {"b": "mfg"}
+    axes: ClassVar[dict[str, str]] = {"b": "mfg"}
     equivariant = True  # instances whose kernel tells equal eigenvalues apart say no for themselves
 
     def __init__(

@@ -177,6 +177,11 @@ KNOWN_MISTAKES: tuple[Mistake, ...] = (
         (whole.activations,),
     ),
     Mistake(
+        "train-mode",
+        "a module is compared, or used, in train mode: dropout and batch normalisation are at work",
+        "no thread: model.eval() is forgotten",
+    ),  # no model: evref.compare runs the module in eval mode and looks whether it is right there
+    Mistake(
         "shift-weights",
         "the weights of S multiply parameters that stand alone",
         "the authors' attention script (R12)",

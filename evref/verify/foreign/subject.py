@@ -1,0 +1,159 @@
+"""A layer that was found to run: output and gradients on NumPy arrays, in our names and our order of axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...contract import Module
+from .find import Adapter, adapters, is_torch_module
+from .layouts import Layout, candidates
+from .parameters import ParameterMap
+from .problem import LayerProblem
+from .torch_layer import require_parameters
+
+Array = np.ndarray
+Arrays = dict[str, np.ndarray]
+ALIKE = 1e-3  # between layouts that both fit, the one whose output is that near to the reference's is meant
+
+
+class Observed(NamedTuple):
+    """What one call of a layer gave, in float64."""
+
+    y: Array
+    grads: Arrays | None  # None: the layer has no gradients
+    grad_x: Array | None
+    outside: Arrays  # gradients of dense matrices outside the support, by their own names
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A layer, the framework, layout and dtype in which it runs, and where our parameters go."""
+
+    adapter: Adapter
+    parameters: ParameterMap
+    layout: Layout
+    dtype: np.dtype
+    y_core: tuple[int, ...]  # shape of the output of one sample
+    may_be_single: bool = True  # nobody asked for a dtype: float32 inside is no mistake
+
+    @property
+    def has_gradients(self) -> bool:
+        return self.adapter.has_gradients
+
+    @property
+    def setting(self) -> str:
+        """In words, for the report."""
+        layout = "" if self.layout == candidates(None, 2)[0] else f", called with ({self.layout.name})"
+        return f"{self.adapter.framework}, {self.dtype}{layout}"
+
+    def in_eval_mode(self) -> Subject | None:
+        """A torch module that is in train mode, in eval mode; None for all else."""
+        if not self.adapter.training:
+            return None
+        return replace(self, adapter=self.adapter.in_eval_mode())  # type: ignore[union-attr]
+
+    def output(self, params: Arrays, x: Array) -> Array:
+        """The output on a batch."""
+        theirs = self.parameters.theirs(params)
+        ys = [self.adapter.output(theirs, part) for part in self._parts(x)]
+        return self._from_parts(ys, (len(x), *self.y_core), "the output")
+
+    def observe(self, params: Arrays, x: Array, grad_y: Array) -> Observed:
+        """Output and gradients of <grad_y, y> on a batch."""
+        if not self.has_gradients:
+            return Observed(self.output(params, x), None, None, {})
+        theirs = self.parameters.theirs(params)
+        ys, grads_x = [], []
+        total: Arrays = {name: np.zeros(array.shape) for name, array in theirs.items()}
+        cotangents = self._parts(grad_y, allow_readout=True)
+        for part, cotangent in zip(self._parts(x), cotangents, strict=True):
+            y, grads, grad_x = self.adapter.gradients(theirs, part, _constant(cotangent))
+            ys.append(y)
+            grads_x.append(grad_x)
+            total = {name: total[name] + grads[name] for name in theirs}
+        y = self._from_parts(ys, grad_y.shape, "the output")
+        ours, outside = self.parameters.ours(total)
+        return Observed(y, ours, self._from_parts(grads_x, x.shape, "the gradient of x"), outside)
+
+    # ---- between our batches and their calls ----------------------------------------------------------------------
+    def _parts(self, array: Array, allow_readout: bool = False) -> list[Array]:
+        theirs = self.layout.to_theirs(array.astype(self.dtype))
+        return list(theirs) if self.layout.single else [theirs]
+
+    def _from_parts(self, parts: list[Array], shape: tuple[int, ...], what: str) -> Array:
+        stacked = _stacked(parts) if self.layout.single else parts[0]
+        ours = None if stacked is None else self.layout.to_ours(stacked, shape)
+        if ours is None:
+            got = parts[0].shape
+            expected = shape[1:] if self.layout.single else shape
+            raise LayerProblem(
+                "shape", f"{what} has shape {got}; expected {expected}{_axes(shape, self.layout.single)}"
+            )
+        return ours
+
+
+def _axes(shape: tuple[int, ...], single: bool) -> str:
+    return "" if len(shape) != 3 else ", (features, nodes)" if single else ", (batch, features, nodes)"
+
+
+def _stacked(parts: list[Array]) -> Array | None:
+    return np.stack(parts) if len({part.shape for part in parts}) == 1 else None
+
+
+def _constant(cotangent: Array) -> Callable[[Array], Array]:
+    def grad_y(y: Array) -> Array:
+        if y.shape != cotangent.shape:
+            raise LayerProblem("shape", f"the output has shape {y.shape}; expected {cotangent.shape}")
+        return cotangent
+
+    return grad_y
+
+
+# ---- finding out how to run it ---------------------------------------------------------------------------------------
+def make_subject(
+    layer: Any,
+    reference: Module,
+    params: Arrays,
+    x: Array,
+    y: Array,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    call: Callable[..., Any] | None = None,
+    backward: Callable[..., Any] | None = None,
+    framework: str | None = None,
+    layout: str | None = None,
+    dtype: Any = None,
+) -> Subject:
+    """`layer` as a Subject, tried at (params, x), where the reference's output is y; else a LayerProblem."""
+    mapped = ParameterMap(reference, parameters)
+    theirs = mapped.theirs(params)
+    if is_torch_module(layer):
+        require_parameters(layer, theirs)
+    problems: list[LayerProblem] = []
+    for adapter in adapters(layer, list(mapped.pieces), call, backward, framework):
+        dtypes = adapter.dtypes() if dtype is None else [np.dtype(dtype)]
+        for tried in dtypes:
+            fitting, found = [], []
+            for where in candidates(layout, x.ndim - 1):
+                subject = Subject(adapter, mapped, where, tried, y.shape[1:], dtype is None)
+                try:
+                    value = subject.output(params, x)
+                except LayerProblem as problem:
+                    found.append(problem)
+                    continue
+                if _alike(value, y):
+                    return subject
+                fitting.append(subject)
+            if fitting:
+                return fitting[0]
+            problems.append(found[0])
+    raise min(problems, key=lambda problem: problem.kind == "raises")  # what ran at all says more
+
+
+def _alike(value: Array, y: Array) -> bool:
+    with np.errstate(all="ignore"):
+        return bool(np.abs(value - y).max(initial=0) <= ALIKE * np.abs(y).max(initial=0))
