@@ -206,7 +206,7 @@ def _add_gradcheck(commands: Any) -> None:
 
 # ---- check ----------------------------------------------------------------------------------------------------------
 def _add_check(commands: Any) -> None:
-    from .verify import check_command as check
+    from . import check_command as check
 
     check.add_arguments(
         commands.add_parser(

@@ -23,7 +23,7 @@ PARTS = ("Computed instead.", "How it comes about.", "Seen.", "Filters.", "Hidde
 def paragraphs() -> dict[str, str]:
     """The text below each heading of the section on known mistakes."""
     section = PAGE.read_text(encoding="utf-8").split("\n## Known mistakes\n")[1].split("\n## ")[0]
-    return {head: body for head, body in re.findall(r"^### (\S+)\n(.*?)(?=^### |\Z)", section, re.M | re.S)}
+    return dict(re.findall(r"^### (\S+)\n(.*?)(?=^### |\Z)", section, re.M | re.S))
 
 
 def test_every_entry_has_its_paragraph_and_no_paragraph_is_left_over():
@@ -49,7 +49,7 @@ def test_threads_are_named_by_title_and_address(name):
     assert all(len(title) > 8 for title, _ in links)
 
 
-# ---- to which filters it applies --------------------------------------------------------------------------------------
+# ---- to which filters it applies -------------------------------------------------------------------------------------
 SHIFTS = ("gcn", "symmetric_adjacency", "random_walk", "normalized_laplacian", "laplacian", "scaled_laplacian")
 
 
@@ -93,7 +93,7 @@ def test_the_filters_are_those_that_have_a_variant(name):
     assert listed == applies()[name], sorted(applies()[name])
 
 
-# ---- what hides it ----------------------------------------------------------------------------------------------------
+# ---- what hides it ---------------------------------------------------------------------------------------------------
 class Hidden(NamedTuple):
     """A filter on a graph on which a variant with these words gives the reference's numbers."""
 
@@ -130,7 +130,7 @@ HIDDEN = {
     "product-order": Hidden(ev.EdgeVariant(isolated(), 3), "the products run Phi(1) ... Phi(k)"),
     "self-loops": Hidden(ev.GCN(cycle().with_shift("gcn")), "self-loops are only added where there is none yet"),
     "degree": Hidden(ev.Polynomial(cycle().with_shift("random_walk"), 2), "both sides by roots"),
-    "spectrum-scale": Hidden(ev.Chebyshev(cycle().with_shift("scaled_laplacian"), 3), "lambda_max is taken as 2 (L - I)"),
+    "spectrum-scale": Hidden(ev.Chebyshev(cycle().with_shift("scaled_laplacian"), 3), "lambda_max is taken as 2 (L"),
     "chebyshev-recurrence": Hidden(ev.Chebyshev(UNDIRECTED, 1), "lacks its 2"),
     "softmax-direction": Hidden(ev.GraphAttention(isolated(), 2, 2), "outgoing instead of incoming edges"),
     "mean-for-sum": Hidden(ev.Polynomial(ring_one_way(), 3), "the mean over a node's neighbours"),

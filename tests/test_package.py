@@ -33,6 +33,7 @@ ORDER = [
     "plot",
     "bench",
     "reproduce",
+    "check_command",
     "cli",
 ]
 

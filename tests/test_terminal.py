@@ -55,7 +55,9 @@ def test_a_run_ends_with_a_readable_table(tmp_path, environment, encoding, signs
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
-@pytest.mark.parametrize("command", ["", "verify", "gradcheck", "check", "reproduce authorship", "authorship prepare", "bench"])
+@pytest.mark.parametrize(
+    "command", ["", "verify", "gradcheck", "check", "reproduce authorship", "authorship prepare", "bench"]
+)
 def test_help(command, encoding, monkeypatch):
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     monkeypatch.setattr(sys, "stdout", stream)

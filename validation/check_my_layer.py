@@ -3,8 +3,8 @@
     python validation/check_my_layer.py            # says where the page differs from what is printed now
     python validation/check_my_layer.py --write    # puts what is printed now into the page
 
-A text block below `<!-- output -->` holds what the block before it prints; a Python block below `<!-- file: NAME -->` is
-also a file of that name, for the commands.
+A text block below `<!-- output -->` holds what the block before it prints. One of Python below `<!-- file: NAME -->` is
+a file of that name as well, for the commands.
 """
 
 from __future__ import annotations

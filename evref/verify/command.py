@@ -28,8 +28,9 @@ DESCRIPTION = """\
 
     TARGET is a name from the catalogue (none: all of them), MODULE:OBJECT, importable from here, or FILE.py::OBJECT,
     where OBJECT has init(rng), forward(params, x), backward(params, tape, grad_y) and, for the dot test,
-    jvp(params, x, dparams, dx); it may also be a class with examples(graph, rng), which yields an instance of every configuration to check, or a
-    function of a graph that returns such an object. in_shape, where it has one, is the shape of one sample.
+    jvp(params, x, dparams, dx); it may also be a class with examples(graph, rng), which yields an instance of every
+    configuration to check, or a function of a graph that returns such an object. in_shape, where it has one, is the
+    shape of one sample.
     autodiff = True says that jvp and backward come from one automatic differentiation (torch, JAX): the dot test is
     then a tautology and is left out unless asked for by name; the differences are what counts.
 

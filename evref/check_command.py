@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 from typing import Any, get_args
 
-from .. import checks
-from ..contract import Module
-from ..filters import catalogue
-from ..graph import Graph
-from .compare import Case, Comparison, compare, compare_cases
-from .foreign.find import Framework
-from .loading import TargetError, described, find, load, module_of, one_line, split
+from . import checks
+from .contract import Module
+from .filters import catalogue
+from .graph import Graph
+from .testing import BuildError, assert_matches
+from .verify.compare import Comparison, MismatchError, compare
+from .verify.foreign.find import Framework
+from .verify.loading import TargetError, described, find, load, module_of, split
 
 DESCRIPTION = """\
     Compare a layer with a filter of the catalogue: output and every gradient; name the mistake if it is a known one.
@@ -106,7 +107,7 @@ def _report(arguments: argparse.Namespace, seed: int) -> Comparison:
 
 def is_builder(layer: Any) -> bool:
     """Whether it makes a layer on a graph: a function or a class whose first argument is called graph."""
-    if not callable(layer) or hasattr(layer, "forward") and not isinstance(layer, type):
+    if not callable(layer) or (hasattr(layer, "forward") and not isinstance(layer, type)):
         return False
     try:
         arguments = list(inspect.signature(layer).parameters)
@@ -118,12 +119,14 @@ def is_builder(layer: Any) -> bool:
 def _on_many_graphs(
     arguments: argparse.Namespace, build: Any, settings: dict[str, Any], options: dict[str, Any], seed: int
 ) -> Comparison:
-    from ..testing import cases_for
-
     filt = _filter_class(arguments.filter)
     _require_known(settings, filt)
-    cases: Sequence[Case] = cases_for(filt, build, **settings)
-    return compare_cases(cases, seed=seed, title=build.__name__)
+    try:
+        return assert_matches(build, filt, seed=seed, **options, **settings)
+    except MismatchError as mismatch:
+        return mismatch.report
+    except BuildError as error:
+        raise TargetError(f"{arguments.layer}: {error}") from error
 
 
 # ---- the reference ---------------------------------------------------------------------------------------------------
@@ -137,10 +140,11 @@ def _filter_class(name: str) -> Any:
 def _own_reference(arguments: argparse.Namespace, settings: dict[str, Any]) -> Module:
     found = load(arguments.filter, "--as")
     if not isinstance(found, Module):
-        raise TargetError(f"--as {arguments.filter} is {described(found)}; expected a filter, layer or network of evref")
+        what = f"--as {arguments.filter} is {described(found)}"
+        raise TargetError(f"{what}; expected a filter, layer or network of evref")
     if settings or arguments.graph:
         option = "--set" if settings else "--graph"
-        raise TargetError(f"{option} is for a filter by its name; {arguments.filter} has its own graph and configuration")
+        raise TargetError(f"{option} is for a filter by its name; {arguments.filter} has a graph and sizes of its own")
     return found
 
 
@@ -151,8 +155,8 @@ def _graph(arguments: argparse.Namespace, home: Any, beside: Any) -> Graph:
         graph, what = home.graph, f"graph, beside {arguments.layer},"
     else:
         raise TargetError(
-            f"{arguments.layer} is a layer on one graph, and its file has no object called graph; expected --graph OBJECT, "
-            "or a function build(graph, ...) that returns the layer"
+            f"{arguments.layer} is a layer on one graph, and its file has no object called graph; expected "
+            "--graph OBJECT, or a function build(graph, ...) that returns the layer"
         )
     if not isinstance(graph, Graph):
         raise TargetError(f"{what} is {described(graph)}; expected an evref.Graph")

@@ -1,4 +1,4 @@
-"""`evref check` as a user meets it: NumPy layers from files, exit codes, JSON, and one line for whatever is in the way."""
+"""`evref check` as a user meets it: NumPy layers from files, exit codes, JSON, one line for what is in the way."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_json_is_all_that_is_on_standard_output(check):
         ("LAYERS.py::right --as polynomial --set order=-2", "order is -2"),
         ("LAYERS.py::build --as polynomial --set ordr=2", "did you mean 'order'?"),
         ("LAYERS.py::build --as polynomial --graph other", "--graph is for a layer on one graph"),
-        ("LAYERS.py::right --as polynomial --set order=2 --graph number", "--graph number is an int; expected an evref"),
+        ("LAYERS.py::right --as polynomial --set order=2 --graph number", "--graph number is an int; expected"),
         ("LAYERS.py::right --as LAYERS.py::number", "is an int; expected a filter, layer or network of evref"),
         ("LAYERS.py::right --as LAYERS.py::reference --set order=3", "--set is for a filter by its name"),
         ("LAYERS.py::right --as LAYERS.py::reference --graph other", "--graph is for a filter by its name"),
@@ -177,7 +177,12 @@ def test_files_of_a_package_and_files_with_the_name_of_another_module(check, tmp
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").write_text("", encoding="utf-8")
     (tmp_path / "package" / "parts.py").write_text("from .whole import layer, graph\n", encoding="utf-8")
-    whole = "import evref as ev\ngraph = ev.generators.star(4)\n\n\ndef layer(theta, x):\n    return theta @ x @ graph.S.toarray()\n"
+    whole = """
+import evref as ev
+graph = ev.generators.star(4)
+def layer(theta, x):
+    return theta @ x @ graph.S.toarray()
+"""
     (tmp_path / "package" / "whole.py").write_text(whole, encoding="utf-8")
     (tmp_path / "random.py").write_text(whole, encoding="utf-8")  # not the module of that name
     for target in ("package/parts.py::layer", "package.parts:layer", "random.py::layer"):
