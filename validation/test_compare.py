@@ -30,14 +30,17 @@ def torch_chebyshev(params, x, twice=2.0):
     S = torch.tensor(LAPLACIAN.S.toarray(), dtype=x.dtype)
     states = [x, x @ S.T]
     states.append(twice * states[-1] @ S.T - states[-2])
-    return sum(torch.einsum("fg,bgn->bfn", t, w) for t, w in zip(params["theta"], states)) + params["bias"][:, None]
+    return (
+        sum(torch.einsum("fg,bgn->bfn", t, w) for t, w in zip(params["theta"], states, strict=True))
+        + params["bias"][:, None]
+    )
 
 
 def jax_chebyshev(params, x, twice=2.0):
     S = jnp.asarray(LAPLACIAN.S.toarray(), x.dtype)
     states = [x, x @ S.T]
     states.append(twice * states[-1] @ S.T - states[-2])
-    mixed = [jnp.einsum("fg,bgn->bfn", t, w) for t, w in zip(params["theta"], states)]
+    mixed = [jnp.einsum("fg,bgn->bfn", t, w) for t, w in zip(params["theta"], states, strict=True)]
     return sum(mixed) + params["bias"][:, None]
 
 

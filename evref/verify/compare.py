@@ -129,8 +129,8 @@ def compare(
         hint = "; a graph alone does not say which filter" if hasattr(reference, "fingerprint") else ""
         raise TypeError(f"reference is {type(reference).__name__}; expected a filter, layer or network of evref{hint}")
     points = _points(reference, params, x, seed)
-    pairs = [(Case("", layer, reference, len(point.x), options), point) for point in points]
-    report = _compared(pairs)
+    case = Case("", layer, reference, options=options)
+    report = _compared([(case, point) for point in points])
     return replace(report, layer=_named(layer), reference=_title(reference), cases=())
 
 
@@ -184,16 +184,13 @@ def _points(reference: Module, params: Any, x: Any, seed: int, batches: Sequence
 # ---- all trials ------------------------------------------------------------------------------------------------------
 def _compared(pairs: Sequence[tuple[Case, Point]]) -> Comparison:
     trials: list[Trial] = []
-    subjects: dict[int, Subject] = {}
     for case, point in pairs:
+        same = [trial.subject for trial, (before, _) in zip(trials, pairs, strict=False) if before is case]
         try:
-            subject = subjects.get(id(case.options)) if len(pairs) == len(BATCHES) else None
-            trial = _trial(case, point, subject)
-            subjects[id(case.options)] = trial.subject
+            trial = _trial(case, point, same[0] if same else None)
             trial.rows()
         except LayerProblem as problem:
-            where = f" ({case.name})" if len({id(c) for c, _ in pairs}) > len(BATCHES) else ""
-            return _unusable(problem, where, case, point)
+            return _unusable(problem, f" ({case.name})" if case.name else "", case, point)
         trials.append(trial)
     return _judged(trials)
 

@@ -23,6 +23,7 @@ Arrays = dict[str, np.ndarray]
 # What may be lost, in units of the dtype's rounding: times how much worse than the rounding of its input the reference
 # itself is in float32. Measured on right layers: validation/known_mistakes.md.
 ROUNDINGS = 400
+MOST_LOST = 1e4
 FLOOR = 1e-10  # in float64 nobody is asked for more: eigenvectors and inverses may be had in other ways
 SHARE = 1e-3  # a row of small numbers is judged on this share of the largest at least: it may hold rounding alone
 STEPS = {8: (1e-5, 1e-5), 4: (1e-2, 0.1)}  # step and tolerance of differences, by the size of the dtype
@@ -94,14 +95,16 @@ class Trial:
     @cached_property
     def _lost(self) -> dict[str, float]:
         """How much worse than rounding the reference is in float32, block by block: at least 1."""
-        eps = float(np.finfo(np.float32).eps)
-        single = reference_at(self.reference, self.point.rounded(np.dtype(np.float32)), np.float32)
-        double = reference_at(self.reference, self.point.rounded(np.dtype(np.float32)))
+        eps, point = float(np.finfo(np.float32).eps), self.point.rounded(np.dtype(np.float32))
+        try:
+            single, double = (reference_at(self.reference, point, dtype) for dtype in (np.float32, np.float64))
+        except (ValueError, ArithmeticError):  # singular in float32
+            return {name: MOST_LOST for name, _ in blocks(self.expected)}
         lost = {}
         for (name, a), (_, b) in zip(blocks(single), blocks(double), strict=True):
             with quiet():
                 error = np.abs(a - b).max(initial=0) / max(np.abs(b).max(initial=0), 1e-300)
-            lost[name] = min(max(1.0, float(error) / eps), 1e4) if math.isfinite(error) else 1e4
+            lost[name] = min(max(1.0, float(error) / eps), MOST_LOST) if math.isfinite(error) else MOST_LOST
         return lost
 
     def tolerance(self, name: str, dtype: np.dtype) -> float:
