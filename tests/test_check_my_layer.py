@@ -129,7 +129,7 @@ HIDDEN = {
     "taps": Hidden(ev.Polynomial(path_one_way(), 3), "the last term k = K is missing"),
     "product-order": Hidden(ev.EdgeVariant(isolated(), 3), "the products run Phi(1) ... Phi(k)"),
     "self-loops": Hidden(ev.GCN(cycle().with_shift("gcn")), "self-loops are only added where there is none yet"),
-    "degree": Hidden(ev.Polynomial(cycle().with_shift("random_walk"), 2), "both sides by roots"),
+    "degree": Hidden(ev.Polynomial(cycle().with_shift("random_walk"), 2), "D^-1/2 A D^-1/2"),
     "spectrum-scale": Hidden(ev.Chebyshev(cycle().with_shift("scaled_laplacian"), 3), "lambda_max is taken as 2 (L"),
     "chebyshev-recurrence": Hidden(ev.Chebyshev(UNDIRECTED, 1), "lacks its 2"),
     "softmax-direction": Hidden(ev.GraphAttention(isolated(), 2, 2), "outgoing instead of incoming edges"),
