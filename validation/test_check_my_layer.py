@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from check_my_layer import PAGE, alike, outputs
+from check_my_layer import BLOCK, PAGE, alike, outputs
 
 from evref import cli
 
@@ -21,6 +21,16 @@ def test_the_page_prints_what_it_says(tmp_path, monkeypatch):
     for output in found:
         line = page.count("\n", 0, output.start) + 1
         assert alike(output.stated, output.printed), f"line {line}: python validation/check_my_layer.py --write"
+
+
+def test_the_layer_at_the_top_is_right_when_mended():
+    page = PAGE.read_text(encoding="utf-8")
+    block = next(b["text"] for b in BLOCK.finditer(page) if "def my_ev" in b["text"])
+    wrong, mended = "graph.indices, graph.rows", "graph.rows, graph.indices"
+    assert wrong in block and f"`Phi[..., {mended}]`" in page
+    names: dict[str, object] = {}
+    exec(block.replace(wrong, mended).replace("print(", "report = ("), names)
+    assert names["report"].ok
 
 
 def test_numbers_are_compared_and_errors_of_rounding_are_not():
