@@ -15,7 +15,6 @@ from . import checks
 from .contract import Module
 from .filters import catalogue
 from .graph import Graph
-from .testing import BuildError, assert_matches
 from .verify.compare import Comparison, MismatchError, compare
 from .verify.foreign.find import Framework
 from .verify.loading import TargetError, described, find, load, module_of, split
@@ -119,6 +118,8 @@ def is_builder(layer: Any) -> bool:
 def _on_many_graphs(
     arguments: argparse.Namespace, build: Any, settings: dict[str, Any], options: dict[str, Any], seed: int
 ) -> Comparison:
+    from .testing import BuildError, assert_matches  # here: the other commands do without its graphs
+
     filt = _filter_class(arguments.filter)
     _require_known(settings, filt)
     try:

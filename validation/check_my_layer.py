@@ -1,4 +1,4 @@
-"""Runs docs/check_my_layer.md: its Python, its commands, and what they print.
+"""Runs docs/check_my_layer.md: its Python, its commands, and what they print; and so much of the README.
 
     python validation/check_my_layer.py            # says where the page differs from what is printed now
     python validation/check_my_layer.py --write    # puts what is printed now into the page
@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 
 from evref import cli
 
-PAGE = Path(__file__).parents[1] / "docs" / "check_my_layer.md"
+ROOT = Path(__file__).parents[1]
+PAGE, README = ROOT / "docs" / "check_my_layer.md", ROOT / "README.md"
 BLOCK = re.compile(r"(?:<!-- (?P<mark>output|file: \S+) -->\n)?```(?P<language>\w+)\n(?P<text>.*?)```", re.S)
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 ROUNDING = 1e-4  # smaller numbers are errors and tolerances: they differ from machine to machine
@@ -37,35 +38,46 @@ class Output(NamedTuple):
     printed: str
 
 
-def outputs(page: str) -> Iterator[Output]:
-    """Runs the blocks of a page in their order, in the current folder, as one program."""
+def outputs(page: str, one_program: bool = True) -> Iterator[Output]:
+    """Runs the blocks of a page in their order, in the current folder, as one program.
+
+    Otherwise every block is a program of its own, and only those run whose output the page has.
+    """
     names: dict[str, Any] = {"__name__": "__page__"}
-    printed = ""
-    for block in BLOCK.finditer(page):
-        mark, text = block["mark"] or "", block["text"]
-        if mark == "output":
-            yield Output(block.start("text"), text, printed)
+    blocks = list(BLOCK.finditer(page))
+    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+        shown = following if following is not None and following["mark"] == "output" else None
+        if block["language"] == "python" and (one_program or shown):
+            printed = run_python(block, page, names if one_program else {})
+        elif block["language"] == "sh" and shown:
+            printed = run_commands(block["text"])
+        else:
             continue
-        if mark:
-            Path(mark.removeprefix("file: ")).write_text(text, encoding="utf-8")
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            if block["language"] == "python":
-                line = page.count("\n", 0, block.start("text"))
-                exec(compile("\n" * line + text, str(PAGE), "exec"), names)
-            elif block["language"] == "sh":
-                run_commands(text)
-        printed = out.getvalue().rstrip() + "\n"
+        if shown:
+            yield Output(shown.start("text"), shown["text"], printed.rstrip() + "\n")
 
 
-def run_commands(text: str) -> None:
+def run_python(block: re.Match[str], page: str, names: dict[str, Any]) -> str:
+    mark, text = block["mark"] or "", block["text"]
+    if mark:
+        Path(mark.removeprefix("file: ")).write_text(text, encoding="utf-8")
+    lines_before = "\n" * page.count("\n", 0, block.start("text"))
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(lines_before + text, "page", "exec"), names)
+    return out.getvalue()
+
+
+def run_commands(text: str) -> str:
     """The lines that call evref, with their exit codes where they are not 0."""
-    for line in text.splitlines():
-        words = shlex.split(line, comments=True)
-        if words[:1] == ["evref"]:
-            code = cli.main(words[1:])
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        for line in text.splitlines():
+            words = shlex.split(line, comments=True)
+            code = cli.main(words[1:]) if words[:1] == ["evref"] else 0
             if code:
                 print(f"(exit code {code})")
+    return out.getvalue()
 
 
 def alike(stated: str, printed: str) -> bool:
@@ -97,21 +109,26 @@ def temporary_folder() -> Iterator[None]:
             os.chdir(before)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Run docs/check_my_layer.md.")
-    parser.add_argument("--write", action="store_true", help="put what is printed now into the page")
-    write = parser.parse_args().write
-    page = PAGE.read_text(encoding="utf-8")
+def check(file: Path, write: bool) -> bool:
+    """Whether the page has what is printed now; what differs is shown, and written if asked for."""
+    page = file.read_text(encoding="utf-8")
     with temporary_folder():
-        found = list(outputs(page))
+        found = list(outputs(page, one_program=file != README))
     changed = [output for output in found if not alike(output.stated, output.printed)]
     for output in changed:
         line = page.count("\n", 0, output.start) + 1
-        print(f"{PAGE.name}, line {line}: the page has\n{output.stated}printed is\n{output.printed}")
+        print(f"{file.name}, line {line}: the page has\n{output.stated}printed is\n{output.printed}")
     if write:
-        PAGE.write_text(rewritten(page, changed), encoding="utf-8")
-        return 0
-    return 1 if changed else 0
+        file.write_text(rewritten(page, changed), encoding="utf-8")
+    return not changed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Run docs/check_my_layer.md and the README.")
+    parser.add_argument("--write", action="store_true", help="put what is printed now into the pages")
+    write = parser.parse_args().write
+    right = [check(file, write) for file in (PAGE, README)]
+    return 0 if write or all(right) else 1
 
 
 if __name__ == "__main__":
