@@ -81,10 +81,10 @@ from .learn import (
     schedules,
 )
 from .verify import gradcheck
-from .verify.compare import compare
 
 if TYPE_CHECKING:
-    from . import plot
+    from . import plot, testing
+    from .verify.compare import compare
 
 __version__ = "0.1.0"
 
@@ -152,15 +152,18 @@ __all__ = [
     "set_threads",
     "shift_invariant_basis",
     "shifts",
+    "testing",
     "use_backend",
     "use_threads",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """`evref.plot`, imported when it is first used."""
-    if name == "plot":
-        return import_module(f"{__name__}.plot")
+    """What is imported when it is first used: `evref.plot`, `evref.testing`, and `evref.compare`, a tenth of the rest."""
+    if name in ("plot", "testing"):
+        return import_module(f"{__name__}.{name}")
+    if name == "compare":
+        return import_module(f"{__name__}.verify.compare").compare
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
