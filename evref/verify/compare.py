@@ -36,7 +36,7 @@ from .diagnose import TRAIN_MODE, diagnose, too_large
 from .foreign import LayerProblem, Subject, make_subject
 from .foreign.find import Framework
 from .patterns import patterns
-from .smallest import smallest_failing
+from .smallest import simplest_failing, smallest_failing
 from .trials import Point, Trial, drawn_params, quiet, reference_at
 
 __all__ = ["Case", "Cause", "Comparison", "MismatchError", "Row", "compare", "compare_cases"]
@@ -50,7 +50,8 @@ SIZE = {"off": 3, "nan": 2, "kink": 1, "ok": 0, "not compared": -1}
 class Case:
     """A layer and the filter or network that it should be, on one graph and in one configuration.
 
-    `options` are the keyword arguments of :func:`compare` that say how to run it.
+    `options` are the keyword arguments of :func:`compare` that say how to run it. `simpler` yields cases that are one
+    step simpler (a node less, a lower order), if there are such, for the smallest one that fails.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Case:
     reference: Module
     batch: int = 3
     options: Mapping[str, Any] = field(default_factory=dict)
+    simpler: Callable[[], Iterable[Case]] | None = None
 
 
 def compare(
@@ -191,8 +193,10 @@ def _compared(pairs: Sequence[tuple[Case, Point]]) -> Comparison:
             trial.rows()
         except LayerProblem as problem:
             return _unusable(problem, f" ({case.name})" if case.name else "", case, point)
+        except (TypeError, ValueError) as error:  # the options do not fit: say on which case
+            raise type(error)(f"{error} ({case.name})") if case.name else error
         trials.append(trial)
-    return _judged(trials)
+    return _judged(trials, {id(trial): case for trial, (case, _) in zip(trials, pairs, strict=True)})
 
 
 def _trial(case: Case, point: Point, subject: Subject | None) -> Trial:
@@ -209,6 +213,11 @@ def _trial(case: Case, point: Point, subject: Subject | None) -> Trial:
         if not np.allclose(trial.observed.y, first, rtol=0, atol=tolerance, equal_nan=True):
             raise LayerProblem("random", "the output is another one when gradients are asked for; expected the same")
     return trial
+
+
+def _fresh_trial(case: Case) -> Trial:
+    (point,) = _points(case.reference, None, None, 0, (case.batch,))
+    return _trial(case, point, None)
 
 
 class _Random(LayerProblem):
@@ -228,7 +237,7 @@ def _unusable(problem: LayerProblem, where: str, case: Case, point: Point) -> Co
     return Comparison("", "", problem=text, problem_kind=problem.kind, causes=causes)
 
 
-def _judged(trials: list[Trial]) -> Comparison:
+def _judged(trials: list[Trial], cases: Mapping[int, Case]) -> Comparison:
     dtype, notes = trials[0].subject.dtype, []
     off = [trial for trial in trials if _is_off(trial.rows())]
     explicit = dtype == SINGLE or not any(trial.subject.may_be_single for trial in off)
@@ -240,14 +249,16 @@ def _judged(trials: list[Trial]) -> Comparison:
     report = Comparison(
         "", "", trials[0].subject.setting, rows, notes=tuple(notes), cases=tuple(_case_results(trials, dtype))
     )
-    return _explained(report, off, [t for t in trials if t not in off]) if off else report
+    return _explained(report, off, [t for t in trials if t not in off], cases) if off else report
 
 
 def _is_off(rows: Sequence[Row]) -> bool:
     return any(row.status == "off" for row in rows)
 
 
-def _explained(report: Comparison, off: list[Trial], right: list[Trial]) -> Comparison:
+def _explained(
+    report: Comparison, off: list[Trial], right: list[Trial], cases: Mapping[int, Case]
+) -> Comparison:
     causes = _train_mode([*off, *right])
     tried = 0
     notes = report.notes
@@ -259,9 +270,10 @@ def _explained(report: Comparison, off: list[Trial], right: list[Trial]) -> Comp
             found, _ = diagnose(off, right, SINGLE)
         causes = tuple(found)
     first = min(off, key=lambda trial: trial.reference.n_operations() + trial.point.x.size)
-    smallest = smallest_failing(first, 40 if too_large(first.reference) else 300)
+    simplest = simplest_failing(first, cases[id(first)], _fresh_trial)
+    smallest = smallest_failing(simplest, 40 if too_large(first.reference) else 300)
     if first.case and len(report.cases) > 1:
-        smallest = f"{first.case}: {smallest}"
+        smallest = f"{simplest.case}: {smallest}"
     seen = () if causes else tuple(patterns(off[0]))
     return replace(report, causes=causes, tried=tried, smallest=smallest, patterns=seen, notes=notes)
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 Status = Literal["ok", "off", "kink", "nan", "not compared"]
 DIFFERENCES = "own differences"  # the row that holds the layer's gradients against differences of its own output
 WIDTH = 100
+CASES_SHOWN = 8
 LEFT = (0, 1, 4)  # columns of text, to the left; numbers go to the right
 
 
@@ -174,7 +175,9 @@ class Comparison:
         wrong = [case for case in self.cases if not case.ok]
         if len(self.cases) > 1:
             lines.append(f"  cases: {len(self.cases) - len(wrong)} of {len(self.cases)} ok")
-            lines += [f"    off: {case.name} ({case.worst}, {case.error:.1g})" for case in wrong]
+            lines += [f"    off: {case.name} ({case.worst}, {case.error:.1g})" for case in wrong[:CASES_SHOWN]]
+            if len(wrong) > CASES_SHOWN:
+                lines.append(f"    and {len(wrong) - CASES_SHOWN} more, in report.cases")
         return "\n".join(lines)
 
 

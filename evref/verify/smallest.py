@@ -1,8 +1,10 @@
-"""The smallest parameters and input on which a layer still differs from the reference."""
+"""The smallest case, parameters and input on which a layer still differs from the reference."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +15,28 @@ from .trials import Point, Trial
 
 TRIES_OF_ONES = 100
 SHOWN = 6
+SIMPLER_TRIES = 150
+
+
+def simplest_failing(trial: Trial, case: Any, trial_of: Callable[[Any], Trial]) -> Trial:
+    """A trial of a case with fewer nodes, edges, features, a lower order, on which the layer differs still.
+
+    `case.simpler` yields what is one step simpler than `case`; the first of them that fails takes its place.
+    """
+    left = SIMPLER_TRIES
+    while case.simpler is not None and left > 0:
+        for simpler in islice(case.simpler(), left):
+            left -= 1
+            try:
+                candidate = trial_of(simpler)
+            except (LayerProblem, TypeError, ValueError, ArithmeticError):
+                continue
+            if _differs(candidate):
+                trial, case = candidate, simpler
+                break
+        else:
+            break
+    return trial
 
 
 def smallest_failing(trial: Trial, tries: int) -> str:

@@ -34,7 +34,8 @@ def raised(error: BaseException) -> str:
     """Kind, message and line of an exception; the line is the last one that is not inside an installed package."""
     text = " ".join(str(error).split())
     text = text if len(text) <= 300 else text[:297] + "..."
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).parent != Path(__file__).parent]
+    here = Path(__file__).parents[1]  # evref/verify, which called
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if here not in Path(f.filename).parents]
     own = [frame for frame in frames if not any(part in frame.filename for part in INSTALLED)]
     last = (own or frames)[-1:]
     place = f" ({Path(last[0].filename).name}, line {last[0].lineno})" if last else ""
