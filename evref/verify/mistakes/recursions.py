@@ -72,7 +72,8 @@ def zeroth(core: Any) -> Iterator[Variant]:
         yield Variant("the term k = 0 is missing from the sum", Sum([(1.0, core), (-1.0, start)]))
         if core.order:
             none = EdgeVariant(core.graph, **{**core.config(), "zeroth": "none"})
-            alone = Mapped(none, Linear(lambda p: {"phi": p["phi"]}, lambda g: g))
+            unused = np.zeros(core.parameter_shapes()["phi0"])
+            alone = Mapped(none, Linear(lambda p: {"phi": p["phi"]}, lambda g: {**g, "phi0": unused}))
             model = Sum([(1.0, alone), (1.0, start)])
             yield Variant("Phi(0) is a term of its own instead of the first factor of every product", model)
             yield Variant("the term k = 0 and Phi(0) are missing (zeroth='none')", alone)
