@@ -22,13 +22,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-import torch
-from torch import Tensor
-
 from ..contract import Module, Parameters
 from ..filters import Filter
 from ..learn import Network
+
+try:
+    import torch
+    from torch import Tensor
+    from torch.nn.utils.parametrize import is_parametrized
+except ImportError as error:
+    raise ImportError(
+        "evref.bridges.torch needs PyTorch, which is not installed; the extra evref[torch] brings it"
+    ) from error
+
 from .torch_ops import DTYPES, key_of, run
 
 __all__ = ["EvrefModule", "FilterModule", "NetworkModule", "as_torch"]
@@ -64,7 +70,7 @@ class EvrefModule(torch.nn.Module):
 
     Examples
     --------
-    >>> import evref as ev
+    >>> import evref as ev, numpy as np
     >>> net = ev.Network([ev.Dense((2,), outputs=2), ev.Tanh()])
     >>> wrapped = EvrefModule(net, {"0.weight": np.eye(2), "0.bias": np.zeros(2)}, dtype=torch.float32)
     >>> list(wrapped.state_dict())
@@ -93,9 +99,9 @@ class EvrefModule(torch.nn.Module):
         self.module = module
         self._key, self._names = key_of(module), list(module.parameter_shapes())
         if params is None:
-            params = module.init(int(torch.randint(2**62, ())) if rng is None else rng)
-        for name, array in module._checked_parameters(params).items():
-            self._add_parameter(name, torch.nn.Parameter(torch.tensor(array, dtype=dtype)))
+            params = module.init(int(torch.randint(2**62, (), device="cpu")) if rng is None else rng)
+        for name, array in module._checked_parameters(_arrays(params)).items():
+            self._add_parameter(name, torch.nn.Parameter(torch.tensor(array, dtype=dtype, device="cpu")))
 
     def _add_parameter(self, name: str, parameter: torch.nn.Parameter) -> None:
         owner: torch.nn.Module = self
@@ -122,9 +128,18 @@ class EvrefModule(torch.nn.Module):
 
     @torch.no_grad()
     def load_numpy(self, params: Mapping[str, Any]) -> None:
-        """Take over evref's parameters, in the dtype of this module; all are checked before the first one changes."""
-        for name, array in self.module._checked_parameters(params).items():
-            self._parameter(name).copy_(torch.from_numpy(np.array(array)))
+        """Take over evref's parameters, in the dtype of this module; all are checked before the first one changes.
+
+        Where torch.nn.utils.parametrize computes a parameter from others, these are set by its `right_inverse`.
+        """
+        for name, array in self.module._checked_parameters(_arrays(params)).items():
+            path, _, last = name.rpartition(".")
+            owner, parameter = self.get_submodule(path), self._parameter(name)
+            value = torch.tensor(array, dtype=parameter.dtype)
+            if is_parametrized(owner, last):
+                setattr(owner, last, value)
+            else:
+                parameter.copy_(value)
 
     def extra_repr(self) -> str:
         return repr(self.module)
@@ -133,6 +148,13 @@ class EvrefModule(torch.nn.Module):
         """After copy.deepcopy or unpickling there is a new evref module, which the ops have to find."""
         super().__setstate__(state)
         self._key = key_of(self.module)
+
+
+def _arrays(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`params` with tensors as arrays: those that learn NumPy would refuse."""
+    if not isinstance(params, Mapping):
+        return params  # refused where the names are looked at
+    return {name: a.numpy(force=True) if isinstance(a, Tensor) else a for name, a in params.items()}
 
 
 class FilterModule(EvrefModule):

@@ -2,8 +2,9 @@
 
 In eager mode the forward pass leaves its tape to the backward pass (:class:`_Eager`). A tape is not a tensor and cannot
 be an output of an op, so the op ``evref::backward`` computes the forward pass again. The ops serve where PyTorch has to
-see through what is called: under ``torch.compile``, where an autograd.Function that leaves for NumPy breaks the graph;
-for fake tensors; and where a backward pass is differentiated in its turn.
+see through what is called: under ``torch.compile`` and ``torch.jit.trace``, which an autograd.Function that leaves for
+NumPy would escape; for tensors without numbers of their own, such as fake tensors; and where a backward pass is
+differentiated in its turn.
 
     ============================  ====================  =================================
     op                            in eager mode         its derivative
@@ -29,6 +30,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.forward_ad import make_dual
 
 from .. import checks
 from ..contract import Module, Parameters, Tape
@@ -36,6 +38,10 @@ from ..kernels import use_backend
 
 DTYPES = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
 STEP = 1e-30  # of the complex step: nothing is subtracted, so it may be as small as one likes
+NO_FORWARD_MODE = (
+    "evref modules do not support PyTorch's forward mode (torch.func.jvp, torch.autograd.forward_ad); expected "
+    "loss.backward() or torch.autograd.grad, or evref's own module.jvp"
+)
 
 # Neither keeps a module alive.
 _modules: WeakValueDictionary[str, Module] = WeakValueDictionary()
@@ -69,22 +75,44 @@ def _module_of(key: str) -> Module:
 
 def run(module: Module, key: str, names: Sequence[str], params: list[Tensor], x: Tensor) -> Tensor:
     """The output of `module`, whose key is `key`; `params` in the order of `names`."""
-    if torch._C._are_functorch_transforms_active():  # a custom op would answer torch.func.jvp with zeros
-        raise NotImplementedError(
-            "evref modules do not support torch.func (grad, vmap, jvp, ...); expected loss.backward() or "
-            "torch.autograd.grad, also with create_graph=True"
-        )
-    if torch.compiler.is_compiling():
-        return cast(Tensor, torch.ops.evref.forward(key, params, x))
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return _by_op(key, params, x)
     if not isinstance(x, Tensor):
         raise TypeError(f"x is {type(x).__name__}; expected a torch.Tensor")
-    if type(x) is not Tensor and type(x) is not torch.nn.Parameter:  # FakeTensor and other subclasses
-        return cast(Tensor, torch.ops.evref.forward(key, params, x))
-    _require_fitting(module, names, params, x)
-    return cast(Tensor, _Eager.apply(module, key, names, x, *params))
+    _require_alike(names, params, x)
+    try:
+        return cast(Tensor, _Eager.apply(module, key, names, x, *params))
+    except _NoMemory:
+        return _by_op(key, params, x)
+    except RuntimeError as error:
+        if "setup_context" in str(error):  # what PyTorch says of an autograd.Function under torch.func
+            raise NotImplementedError(
+                "evref modules do not support torch.func (grad, vmap, jvp, ...); expected loss.backward() or "
+                "torch.autograd.grad, also with create_graph=True"
+            ) from error
+        raise
+
+
+def _by_op(key: str, params: list[Tensor], x: Tensor) -> Tensor:
+    if _in_forward_mode(x):  # an op would drop the tangents: derivatives of zero, without an error
+        raise NotImplementedError(NO_FORWARD_MODE)
+    return cast(Tensor, torch.ops.evref.forward(key, params, x))
+
+
+def _in_forward_mode(x: Tensor) -> bool:
+    """Whether a function of torch.func or torch.autograd.forward_ad that pushes tangents forward is around the call."""
+    try:
+        make_dual(x, x)
+    except RuntimeError:  # there is no level of forward mode
+        return False
+    return True
 
 
 # ---- between torch and NumPy, sharing memory -------------------------------------------------------------------------
+class _NoMemory(Exception):
+    """A tensor has no numbers of its own: it is fake, or wraps others."""
+
+
 def _array(tensor: Tensor) -> np.ndarray:
     """The memory of a CPU tensor; in C order, which usually costs nothing."""
     return np.asarray(tensor.numpy(force=True), order="C")
@@ -100,17 +128,18 @@ def _named(names: Sequence[str], params: Sequence[Tensor]) -> Parameters:
 
 
 # ---- what comes in ---------------------------------------------------------------------------------------------------
-def _require_fitting(module: Module, names: Sequence[str], params: Sequence[Tensor], x: Tensor) -> tuple[int, ...]:
-    """The shape of the output; errors for tensors that evref cannot read."""
+def _require_alike(names: Sequence[str], params: Sequence[Tensor], x: Tensor) -> None:
+    """Errors for tensors that evref cannot read; of shapes evref speaks itself."""
     _require_readable("x", x)
     for name, param in zip(names, params, strict=True):
-        if param.dtype is not x.dtype or param.device != x.device:
+        if not isinstance(param, Tensor):
+            raise TypeError(f"parameter {name!r} is {type(param).__name__}; expected a torch.Tensor")
+        if param.dtype is not x.dtype or param.device != x.device or param.layout != x.layout:
             _require_readable(f"parameter {name!r}", param)
             raise TypeError(
                 f"x has dtype {x.dtype}, parameter {name!r} has {param.dtype}; expected the same "
                 f"(x.to({param.dtype}) or module.to({x.dtype}))"
             )
-    return _output_shape(module, x.shape)
 
 
 def _require_readable(argument: str, tensor: Tensor) -> None:
@@ -141,27 +170,42 @@ class _Eager(torch.autograd.Function):
     """One pass forward and one backward, with the tape in between.
 
     Not in the newer style with `setup_context`: PyTorch spends three times as long on that (19 against 6 µs a pass).
+
+    The tape is an attribute of an empty tensor that is saved with the others, so that PyTorch frees it when it frees
+    them: after the backward pass, and under torch.utils.checkpoint before it. As an attribute of `ctx` it would live as
+    long as the output, in a training loop until the next forward pass is over.
     """
 
     @staticmethod
     def forward(  # type: ignore[override]
         ctx: Any, module: Module, key: str, names: Sequence[str], x: Tensor, *params: Tensor
     ) -> Tensor:
-        y, ctx.tape = module.forward(_named(names, params), _array(x), check_finite=False)
+        try:
+            arrays, array = _named(names, params), _array(x)
+        except RuntimeError as error:
+            raise _NoMemory from error
+        y, tape = module.forward(arrays, array, check_finite=False)
         ctx.module, ctx.key, ctx.names = module, key, names
-        ctx.save_for_backward(x, *params)
+        with_tape = torch.empty(0)
+        with_tape.tape = tape  # type: ignore[attr-defined]
+        ctx.save_for_backward(with_tape, x, *params)
         return _tensor(y)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
-        x, *params = ctx.saved_tensors  # raises where one was changed in place since
+        with_tape, x, *params = ctx.saved_tensors  # raises where one was changed in place since, or all are freed
         with_x = ctx.needs_input_grad[3]
-        if torch.is_grad_enabled():  # create_graph=True
+        tape = getattr(with_tape, "tape", None)  # None: hooks on saved tensors gave a copy back
+        if torch.is_grad_enabled() or tape is None:  # create_graph=True
             grads = torch.ops.evref.backward(ctx.key, params, x, grad_y, with_x)
         else:
-            grads = _gradients(ctx.module, ctx.names, _named(ctx.names, params), ctx.tape, _array(grad_y), with_x)
+            grads = _gradients(ctx.module, ctx.names, _named(ctx.names, params), tape, _array(grad_y), with_x)
         grad_x = grads.pop() if with_x else None
         return None, None, None, grad_x, *grads
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        raise NotImplementedError(NO_FORWARD_MODE)
 
 
 def _gradients(
@@ -220,8 +264,11 @@ def _backward_of_backward(
     names = list(module.parameter_shapes())
     point, direction = _named(names, params), _named(names, dparams)
     x_, dx_ = _array(x), _array(dx)
-    moved = {name: point[name] + 1j * STEP * direction[name].astype(np.float64) for name in names}
-    moved_x = x_ + 1j * STEP * dx_.astype(np.float64)
+    # Along d / max|d|: no d is so long that it disturbs z, none so short that the step vanishes.
+    size = max(float(np.abs(d).max(initial=0.0)) for d in (dx_, *direction.values()))
+    size = size if size > 0 else 1.0  # zero, or not a number
+    moved = {name: point[name] + 1j * STEP * (direction[name].astype(np.float64) / size) for name in names}
+    moved_x = x_ + 1j * STEP * (dx_.astype(np.float64) / size)
     with checks.complex_allowed(), use_backend("numpy"):
         y, tape = module.forward(moved, moved_x, check_finite=False)
         if y.dtype != np.complex128:
@@ -230,7 +277,7 @@ def _backward_of_backward(
                 "it evref has no second derivatives of this module"
             )
         grads, grad_x = module.backward(moved, tape, _array(grad_y).astype(np.complex128), check_finite=False)
-    second = [(grad.imag / STEP).astype(x_.dtype) for grad in (*(grads[name] for name in names), grad_x)]
+    second = [(grad.imag / STEP * size).astype(x_.dtype) for grad in (*(grads[name] for name in names), grad_x)]
     dy = module.jvp(point, x_, direction, dx_, check_finite=False)
     return [_tensor(array) for array in (*second, dy)]
 
@@ -243,7 +290,8 @@ def _like(tensors: Sequence[Tensor]) -> list[Tensor]:
 @_forward.register_fake
 def _(key: str, params: list[Tensor], x: Tensor) -> Tensor:
     module = _module_of(key)
-    return x.new_empty(_require_fitting(module, list(module.parameter_shapes()), params, x))
+    _require_alike(list(module.parameter_shapes()), params, x)
+    return x.new_empty(_output_shape(module, x.shape))
 
 
 @_backward.register_fake
