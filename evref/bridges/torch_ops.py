@@ -94,15 +94,16 @@ def run(module: Module, key: str, names: Sequence[str], params: list[Tensor], x:
 
 
 def _by_op(key: str, params: list[Tensor], x: Tensor) -> Tensor:
-    if _in_forward_mode(x):  # an op would drop the tangents: derivatives of zero, without an error
+    if _in_forward_mode():  # an op would drop the tangents: derivatives of zero, without an error
         raise NotImplementedError(NO_FORWARD_MODE)
     return cast(Tensor, torch.ops.evref.forward(key, params, x))
 
 
-def _in_forward_mode(x: Tensor) -> bool:
-    """Whether a function of torch.func or torch.autograd.forward_ad that pushes tangents forward is around the call."""
+def _in_forward_mode() -> bool:
+    """Whether torch.func.jvp, jacfwd or a level of torch.autograd.forward_ad is around the call."""
+    probe = torch.zeros(())
     try:
-        make_dual(x, x)
+        make_dual(probe, probe)
     except RuntimeError:  # there is no level of forward mode
         return False
     return True
