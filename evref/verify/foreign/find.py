@@ -6,8 +6,9 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from types import CodeType, ModuleType
-from typing import Any, Literal, get_args
+from importlib.util import find_spec
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, Literal, cast, get_args
 
 from .jax_layer import JaxLayer
 from .numpy_layer import NumpyLayer
@@ -15,6 +16,7 @@ from .torch_layer import TorchLayer
 
 Framework = Literal["torch", "jax", "numpy", "contract"]
 Adapter = TorchLayer | JaxLayer | NumpyLayer
+MOST_WRAPPERS = 50  # decorators around a function: an object may claim to wrap itself
 OWNERS = ("torch", "jax", "jaxlib", "numpy")
 EXPECTED = (
     "expected a function of (params, x), a torch.nn.Module, or an object with forward(params, x) and "
@@ -32,9 +34,9 @@ def adapters(layer: Any, names: Sequence[str], call: Any, backward: Any, framewo
     if framework in (None, "torch") and is_torch_module(layer):
         return [TorchLayer(call or (lambda module, x: module(x)), layer)]
     if framework == "contract" or (framework is None and _on_the_contract(layer) and call is None):
-        if not callable(getattr(layer, "forward", None)):
+        if not callable(_attribute(layer, "forward")):
             raise TypeError(f"layer is {type(layer).__name__}, which has no forward; {EXPECTED}")
-        own = getattr(layer, "backward", None)
+        own = _attribute(layer, "backward")
         return [NumpyLayer(layer.forward if own else partial(_output_of, layer), own, "contract")]
     if isinstance(layer, type) or not (callable(layer) or call is not None):
         hint = "; it is a class: pass an instance" if isinstance(layer, type) else ""
@@ -42,13 +44,17 @@ def adapters(layer: Any, names: Sequence[str], call: Any, backward: Any, framewo
     function = calling(layer, names) if call is None else partial(call, layer)
     if backward is not None:
         return [NumpyLayer(function, backward)]
-    order = [framework] if framework is not None else list(likely_frameworks(layer if call is None else call))
+    order = {framework: True} if framework is not None else likely_frameworks(layer if call is None else call)
     made: dict[str, Callable[[], Adapter]] = {
         "torch": lambda: TorchLayer(function),
         "jax": lambda: JaxLayer(function),
         "numpy": lambda: NumpyLayer(function, None),
     }
-    return [made[name]() for name in order]
+    found = []
+    for name, certain in order.items():
+        found.append(made[name]())
+        found[-1].certain = certain
+    return found
 
 
 def _called(layer: Any) -> str:
@@ -67,7 +73,7 @@ def is_torch_module(layer: Any) -> bool:
 
 
 def _on_the_contract(layer: Any) -> bool:
-    return all(callable(getattr(layer, name, None)) for name in ("forward", "backward")) and not isinstance(layer, type)
+    return all(callable(_attribute(layer, name)) for name in ("forward", "backward")) and not isinstance(layer, type)
 
 
 # ---- how a function takes its parameters -----------------------------------------------------------------------------
@@ -78,68 +84,132 @@ def calling(function: Any, names: Sequence[str]) -> Callable[[Any, Any], Any]:
     6
     >>> calling(lambda params, x: x * params["phi"], ["phi"])({"phi": 3}, 2)
     6
+    >>> calling(lambda x, phi, edges: x * phi, ["phi"])
+    Traceback (most recent call last):
+    TypeError: layer takes (x, phi, edges); expected (params, x), or x and phi by name; for another call say call=...
     """
     try:
-        arguments = inspect.signature(function).parameters
+        arguments = dict(inspect.signature(function).parameters)
     except (TypeError, ValueError):  # some built-in functions do not say
-        return function
-    others = [name for name, a in arguments.items() if name not in names and a.default is a.empty]
-    if names and set(names) <= arguments.keys() and len(others) == 1:
-        return lambda params, x: function(**{others[0]: x}, **params)
-    if list(arguments)[:2] in (["x", "params"], ["x", "parameters"]):
+        return cast(Callable[[Any, Any], Any], function)
+    named = {name: a for name, a in arguments.items() if a.kind not in (a.VAR_POSITIONAL, a.VAR_KEYWORD)}
+    any_name = any(a.kind is a.VAR_KEYWORD for a in arguments.values())
+    others = [name for name, a in named.items() if name not in names and a.default is a.empty]
+    lacking = [] if any_name else [name for name in names if name not in named]
+    if names and not lacking and len(others) == 1:
+        return _by_name(function, others[0], named)
+    first_two = list(named)[:2]
+    if first_two in (["x", "params"], ["x", "parameters"]):
         return lambda params, x: function(x, params)
     if len(arguments) == 1 and not names:
         return lambda params, x: function(x)
-    return function
+    if not _takes_two(function) or (first_two[:1] == ["x"] and first_two[-1] in names):
+        lacks = f" has no argument {', '.join(lacking)} and" if names and set(names) & set(named) and lacking else ""
+        expected = f"(params, x), or x and {', '.join(names)} by name" if names else "(x), or (params, x)"
+        raise TypeError(
+            f"layer{lacks} takes ({', '.join(map(_written, arguments.values()))}); expected {expected}; "
+            "for another call say call=lambda layer, params, x: ..."
+        )
+    return cast(Callable[[Any, Any], Any], function)
+
+
+def _by_name(function: Any, x_name: str, named: dict[str, inspect.Parameter]) -> Callable[[Any, Any], Any]:
+    by_place = [name for name, a in named.items() if a.kind is a.POSITIONAL_ONLY]
+
+    def call(params: Any, x: Any) -> Any:
+        given = {**params, x_name: x}
+        return function(*[given.pop(name) for name in by_place if name in given], **given)
+
+    return call
+
+
+def _takes_two(function: Any) -> bool:
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        return False
+    return True
+
+
+def _written(argument: inspect.Parameter) -> str:
+    stars = 1 if argument.kind is argument.VAR_POSITIONAL else 2 if argument.kind is argument.VAR_KEYWORD else 0
+    return "*" * stars + argument.name
 
 
 # ---- which framework -------------------------------------------------------------------------------------------------
-def likely_frameworks(function: Any) -> Iterator[str]:
-    """Those that the function's code names, then those of its file, then NumPy and the rest of what is loaded."""
-    known: list[str] = [name for name in ("torch", "jax") if name in sys.modules]
+def likely_frameworks(function: Any) -> dict[str, bool]:
+    """Those that the function's code names, then those of its file, then NumPy and the rest of what is loaded.
+
+    True where the code names that one and no other: no other needs to be tried if that one runs.
+    """
+    imported = set(_names_in(_code_of(function))) & {"torch", "jax"}  # perhaps by the function, when it is called
+    known: list[str] = [
+        name for name in ("torch", "jax") if name in sys.modules or (name in imported and find_spec(name))
+    ]
     used, there = ({_owner(value) for value in values(function)} for values in (_values_used, _values_of_the_file))
+    used |= imported
     first = [name for name in known if name in used]
+    certain = len(first) == 1 and "numpy" not in used
     if not first and "numpy" in used:
         first = ["numpy"]
-    yield from dict.fromkeys([*first, *(name for name in known if name in there), "numpy", *known])
+    order = dict.fromkeys([*first, *(name for name in known if name in there), "numpy", *known], False)
+    return {**order, **dict.fromkeys(first, certain)}
 
 
 def _owner(value: Any) -> str:
-    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or ""
-    kind = type(value).__module__
-    roots = (str(name).split(".")[0], kind.split(".")[0])
+    try:
+        name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or ""
+        kind = type(value).__module__
+        roots = (str(name).split(".")[0], str(kind).split(".")[0])
+    except Exception:  # an object of the user's that cannot be asked, a proxy that is not bound for instance
+        return ""
     return next(({"jaxlib": "jax"}.get(root, root) for root in roots if root in OWNERS), "")
 
 
 def _unwrapped(function: Any) -> Any:
-    while True:
-        inner = getattr(function, "__wrapped__", None) or getattr(function, "func", None)
-        inner = inner or getattr(function, "__func__", None)
-        if inner is None:
+    """The function inside of partial, method, staticmethod and decorators."""
+    for _ in range(MOST_WRAPPERS):
+        inside = _attribute(function, "__wrapped__")
+        if isinstance(function, partial):
+            inside = function.func
+        elif isinstance(function, (staticmethod, classmethod, MethodType)):
+            inside = function.__func__
+        if inside is None:
             break
-        function = inner
-    return function if hasattr(function, "__code__") else type(function).__call__
+        function = inside
+    return function if isinstance(function, FunctionType) else type(function).__call__
+
+
+def _attribute(thing: Any, name: str) -> Any:
+    """None where there is none, or where asking for it raises."""
+    try:
+        return getattr(thing, name, None)
+    except Exception:  # a property, or __getattr__, of the user's
+        return None
+
+
+def _code_of(function: Any) -> CodeType | None:
+    return getattr(_unwrapped(function), "__code__", None)
 
 
 def _values_used(function: Any) -> Iterator[Any]:
     yield function
-    plain = _unwrapped(function)
-    code: CodeType | None = getattr(plain, "__code__", None)
+    plain, code = _unwrapped(function), _code_of(function)
     file: dict[str, Any] = getattr(plain, "__globals__", {})
-    if code is not None:
-        yield from (file[name] for name in _names_in(code) if name in file)
+    yield from (file[name] for name in _names_in(code) if name in file)
     for cell in getattr(plain, "__closure__", None) or ():
         try:
             value = cell.cell_contents
         except ValueError:  # not filled yet
             continue
         yield value
-        inner = getattr(value, "__code__", None)
-        if inner is not None and getattr(value, "__globals__", None) is file:
-            yield from (file[name] for name in _names_in(inner) if name in file)
+        if isinstance(value, FunctionType) and value.__globals__ is file:
+            yield from (file[name] for name in _names_in(value.__code__) if name in file)
 
 
-def _names_in(code: CodeType) -> Iterator[str]:
+def _names_in(code: CodeType | None) -> Iterator[str]:
+    if code is None:
+        return
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

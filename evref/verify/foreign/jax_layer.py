@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .problem import CAST, LayerProblem, running
+from .problem import CAST, LayerProblem, described, require_same_entries, running
 
 Arrays = dict[str, np.ndarray]
 
@@ -21,9 +21,14 @@ class JaxLayer:
     has_gradients = True
     autodiff = True
     training = False
+    certain = False  # whether nothing but this framework is meant
 
     def __init__(self, call: Callable[..., Any]) -> None:
         self.call = call
+
+    def fresh(self) -> JaxLayer:
+        """Itself: what a function keeps from call to call cannot be undone."""
+        return self
 
     def dtypes(self) -> list[np.dtype]:
         return [np.dtype(np.float64), np.dtype(np.float32)]
@@ -32,7 +37,10 @@ class JaxLayer:
         import jax.numpy as jnp
 
         with x64(x.dtype == np.float64), running("the layer"):
-            y = self.call({name: jnp.asarray(array, x.dtype) for name, array in params.items()}, jnp.asarray(x))
+            arrays = {name: jnp.asarray(array, x.dtype) for name, array in params.items()}
+            given = dict(arrays)
+            y = self.call(given, jnp.asarray(x))
+            require_same_entries(given, arrays)
             return _checked(y, x.dtype)
 
     def gradients(self, params: Arrays, x: np.ndarray, grad_y: Callable[[np.ndarray], np.ndarray]) -> Any:
@@ -63,8 +71,8 @@ def _checked(y: Any, dtype: Any) -> np.ndarray:
     import jax
 
     if not isinstance(y, jax.Array):
-        inside = f" of {len(y)}" if isinstance(y, (tuple, list)) else ""
-        raise LayerProblem("type", f"the layer returned {type(y).__name__}{inside}; expected one jax.Array, the output")
+        raise LayerProblem("type", f"the layer returned {described(y)}; expected one jax.Array, the output")
     if y.dtype != dtype:
-        raise LayerProblem("dtype", CAST.format(y.dtype, dtype))
+        hint = " (y.real is its real part)" if np.issubdtype(y.dtype, np.complexfloating) else ""
+        raise LayerProblem("dtype", CAST.format(y.dtype, dtype) + hint)
     return np.asarray(y, np.float64)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .problem import CAST, LayerProblem, running
+from .problem import CAST, LayerProblem, described, require_same_entries, running
 
 Arrays = dict[str, np.ndarray]
 
@@ -21,6 +21,7 @@ class NumpyLayer:
     framework = "numpy"
     autodiff = False
     training = False
+    certain = False
 
     def __init__(self, call: Callable[..., Any], backward: Callable[..., Any] | None, name: str = "numpy") -> None:
         self.call, self.backward, self.framework = call, backward, name
@@ -29,6 +30,10 @@ class NumpyLayer:
     def has_gradients(self) -> bool:
         return self.backward is not None
 
+    def fresh(self) -> NumpyLayer:
+        """Itself: what a function keeps from call to call cannot be undone."""
+        return self
+
     def dtypes(self) -> list[np.dtype]:
         return [np.dtype(np.float64), np.dtype(np.float32)]
 
@@ -36,60 +41,72 @@ class NumpyLayer:
         return self._forward(params, x)[0]
 
     def gradients(self, params: Arrays, x: np.ndarray, grad_y: Callable[[np.ndarray], np.ndarray]) -> Any:
-        y, tape, given = self._forward(params, x)
         if self.backward is None:
             raise TypeError("backward is None; expected a function for the gradients")
+        y, tape, given, signal = self._forward(params, x)
         cotangent = grad_y(y).astype(x.dtype)
-        kept = {name: array.copy() for name, array in given.items()}
-        with running("the backward pass"), np.errstate(all="ignore"):
+        entries = dict(given)
+        with running("the backward pass"):
             result = self.backward(given, tape, cotangent)
-        for name, array in given.items():
-            if not np.array_equal(array, kept[name], equal_nan=True):
-                raise LayerProblem("mutates", f"backward changes the parameter {name} in place; expected it untouched")
+        require_same_entries(given, entries)
+        _require_untouched(given, params, signal, x, "backward")
         if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], Mapping)):
             raise LayerProblem(
-                "type", f"backward returned {_described(result)}; expected (grads, grad_x), grads a dict by name"
+                "type", f"backward returned {described(result)}; expected (grads, grad_x), grads a dict by name"
             )
         grads, grad_x = result
-        if grads.keys() != given.keys():
-            raise LayerProblem("type", f"backward returned gradients {sorted(grads)}; expected {sorted(given)}")
-        for name, array in given.items():
-            grads = {**grads, name: _gradient(f"the gradient of {name}", grads[name], array.shape)}
-        return y, grads, _gradient("the gradient of x", grad_x, x.shape)
+        if set(grads) != set(entries):
+            raise LayerProblem(
+                "type", f"backward returned gradients of {_listed(grads)}; expected those of {_listed(entries)}"
+            )
+        found = {
+            name: _gradient(f"the gradient of {name}", grads[name], array.shape) for name, array in entries.items()
+        }
+        return y, found, _gradient("the gradient of x", grad_x, x.shape)
 
-    def _forward(self, params: Arrays, x: np.ndarray) -> tuple[np.ndarray, Any, Arrays]:
+    def _forward(self, params: Arrays, x: np.ndarray) -> tuple[np.ndarray, Any, Arrays, np.ndarray]:
         given = {name: np.array(array, x.dtype) for name, array in params.items()}
-        signal = x.copy()
-        with running("the layer"), np.errstate(all="ignore"):
+        signal, entries = x.copy(), dict(given)
+        with running("the layer"):
             y = self.call(given, signal)
         tape: Any = signal
         if isinstance(y, tuple) and len(y) == 2 and self.backward is not None:
             y, tape = y
-        if not np.array_equal(signal, x, equal_nan=True):
-            raise LayerProblem("mutates", "the layer changes its input x in place; expected it untouched (x.copy())")
-        for name, array in params.items():
-            if not np.array_equal(given[name], array.astype(x.dtype), equal_nan=True):
-                raise LayerProblem("mutates", f"the layer changes its parameter {name} in place; expected it untouched")
-        return _checked(y, x.dtype), tape, given
+        require_same_entries(given, entries)
+        _require_untouched(given, params, signal, x, "the layer")
+        return _checked(y, x.dtype, self.backward is not None), tape, given, signal
 
 
-def _described(value: Any) -> str:
-    return type(value).__name__ + (f" of {len(value)}" if isinstance(value, (tuple, list)) else "")
+def _require_untouched(given: Arrays, params: Arrays, signal: np.ndarray, x: np.ndarray, who: str) -> None:
+    if not np.array_equal(signal, x, equal_nan=True):
+        raise LayerProblem("mutates", f"{who} changes its input x in place; expected it untouched (x.copy())")
+    for name, array in params.items():
+        if not np.array_equal(given[name], array.astype(x.dtype), equal_nan=True):
+            raise LayerProblem("mutates", f"{who} changes the parameter {name} in place; expected it untouched")
+
+
+def _listed(names: Mapping[Any, Any]) -> str:
+    return ", ".join(sorted(str(name) for name in names)) or "nothing"
 
 
 def _gradient(what: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     if value is None:
         return np.zeros(shape)
     with running(f"reading {what}"):
-        array = np.asarray(value, np.float64)
+        array = np.asarray(value)
+    if array.dtype.kind not in "fiu" or isinstance(value, np.ma.MaskedArray):
+        name = "a masked array" if isinstance(value, np.ma.MaskedArray) else str(array.dtype)
+        raise LayerProblem("dtype", f"{what} is {name}; expected an array of real numbers")
     if array.shape != shape:
         raise LayerProblem("shape", f"{what} has shape {array.shape}; expected {shape}")
-    return array
+    return array.astype(np.float64)
 
 
-def _checked(y: Any, dtype: np.dtype) -> np.ndarray:
-    if not isinstance(y, np.ndarray):
-        raise LayerProblem("type", f"the layer returned {_described(y)}; expected one array, the output")
-    if y.dtype != dtype:
-        raise LayerProblem("dtype", CAST.format(y.dtype, dtype))
-    return y.astype(np.float64)
+def _checked(y: Any, dtype: np.dtype, taped: bool) -> np.ndarray:
+    if not isinstance(y, np.ndarray) or isinstance(y, np.ma.MaskedArray):
+        expected = "one array, the output, or (output, tape)" if taped else "one array, the output"
+        raise LayerProblem("type", f"the layer returned {described(y)}; expected {expected}")
+    if y.dtype.newbyteorder("=") != dtype:
+        hint = " (y.real is its real part)" if y.dtype.kind == "c" else ""
+        raise LayerProblem("dtype", CAST.format(y.dtype, dtype) + hint)
+    return np.array(y, np.float64)

@@ -2,41 +2,113 @@
 
 from __future__ import annotations
 
+import inspect
+import sysconfig
 import traceback
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 CAST = "the output is {0} for parameters and x of {1}; expected {1}: something is cast inside"
 INSTALLED = ("site-packages", "dist-packages")
+FRAMEWORKS = ("torch", "jax", "jaxlib", "numpy", "scipy", "numba")
+GENERATED = ("<frozen", "<__array_function__", "<eval_with_key", "<@beartype")
+LONGEST = 300  # letters of a message that are shown
+_EVREF, _HERE = Path(__file__).parents[2], Path(__file__).parent
+_STANDARD = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))
 
 
 class LayerProblem(Exception):
-    """`kind` is one word: raises, type, shape, dtype, device, random, mutates."""
+    """`kind` is one word: raises, type, shape, dtype, device, random, mutates.
 
-    def __init__(self, kind: str, text: str) -> None:
+    `line` is the one in the user's file where something was raised: among attempts, the larger got further.
+    """
+
+    def __init__(self, kind: str, text: str, line: int = 0) -> None:
         super().__init__(text)
-        self.kind, self.text = kind, text
+        self.kind, self.text, self.line = kind, text, line
 
 
 @contextmanager
 def running(what: str) -> Iterator[None]:
-    """Whatever the user's code raises becomes a LayerProblem; an interrupt from the keyboard passes."""
+    """Whatever the user's code raises becomes a LayerProblem; an interrupt from the keyboard passes.
+
+    Its warnings are not shown (a layer runs hundreds of times), and none of them becomes an error.
+    """
     try:
-        yield
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     except LayerProblem:
         raise
     except (Exception, SystemExit) as error:
-        raise LayerProblem("raises", f"{what} raised {raised(error)}") from error
+        raise LayerProblem("raises", f"{what} raised {raised(error)}", (_own_line(error) or ("", 0))[1]) from error
 
 
 def raised(error: BaseException) -> str:
-    """Kind, message and line of an exception; the line is the last one that is not inside an installed package."""
-    text = " ".join(str(error).split())
-    text = text if len(text) <= 300 else text[:297] + "..."
-    here = Path(__file__).parents[1]  # evref/verify, which called
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if here not in Path(f.filename).parents]
-    own = [frame for frame in frames if not any(part in frame.filename for part in INSTALLED)]
-    last = (own or frames)[-1:]
-    place = f" ({Path(last[0].filename).name}, line {last[0].lineno})" if last else ""
+    """Kind, message and line of an exception; the line is the last one in a file of the user's, if there is one."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception as second:  # an exception of the user's whose __str__ raises
+        text = f"(its message cannot be read: __str__ raised {type(second).__name__})"
+    text = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+    text = text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+    last = _own_line(error)
+    place = f" ({Path(last[0]).name}, line {last[1]})" if last else ""
     return f"{type(error).__name__}{': ' if text else ''}{text}{place}"
+
+
+def _own_line(error: BaseException) -> tuple[str, int] | None:
+    """File and line of the last frame that is the user's; else of an installed package; else of whatever there is."""
+    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    frames = [(name, line) for name, line in frames if Path(name).parent != _HERE]
+    return max(reversed(frames), key=lambda frame: _nearness(frame[0]), default=None)
+
+
+def _nearness(filename: str) -> int:
+    """3 for a file of the user's, 2 for an installed package, 1 for Python, evref and the frameworks."""
+    path = Path(filename)
+    if filename.startswith(GENERATED) or _EVREF in path.parents:
+        return 1
+    folders = [i for i, part in enumerate(path.parts) if part in INSTALLED]
+    if folders:
+        return 1 if path.parts[folders[-1] + 1].removesuffix(".py") in FRAMEWORKS else 2
+    return 1 if any(folder in path.parents for folder in _STANDARD) else 3
+
+
+def described(value: Any) -> str:
+    """What a function returned, in a few words.
+
+    >>> described((1, 2)), described(None), described(3.0)
+    ('a tuple of 2', 'None', 'a float')
+    """
+    if value is None:
+        return "None"
+    if inspect.iscoroutine(value):
+        value.close()  # else Python warns that nobody awaited it
+        return "a coroutine (it is an async function)"
+    if inspect.isgenerator(value):
+        return "a generator (there is a yield in it)"
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}" + _size_of(value)
+
+
+def _size_of(value: Any) -> str:
+    return f" of {len(value)}" if isinstance(value, (tuple, list, dict)) else ""
+
+
+def require_same_entries(given: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+    """That a layer left the dict of its parameters alone: the same names with the same arrays."""
+    removed, added = ([str(name) for name in a.keys() - b.keys()] for a, b in ((before, given), (given, before)))
+    replaced = [name for name in before.keys() & given.keys() if given[name] is not before[name]]
+    for what, names in (("removes {} from", removed), ("puts {} into", added), ("replaces {} in", replaced)):
+        if names:
+            raise LayerProblem(
+                "mutates",
+                f"the layer {what.format(', '.join(sorted(names)))} the dict params that it is given; "
+                "expected it untouched (dict(params) is a copy)",
+            )

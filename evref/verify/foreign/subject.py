@@ -10,13 +10,17 @@ import numpy as np
 
 from ...contract import Module
 from .find import Adapter, adapters, is_torch_module
+from .global_state import generator_states, set_generators
 from .layouts import Layout, candidates
 from .parameters import ParameterMap
 from .problem import LayerProblem
-from .torch_layer import require_parameters
+from .torch_module import require_parameters
 
 Array = np.ndarray
 Arrays = dict[str, np.ndarray]
+SEEDED = "it draws random numbers"
+UNSEEDED = "what it gives depends on earlier calls, or on random numbers that no global seed sets"
+KEPT = "the module keeps something from earlier calls, a new copy of it gives other numbers"
 ALIKE = 1e-3  # between layouts that both fit, the one whose output is that near to the reference's is meant
 
 
@@ -27,6 +31,14 @@ class Observed(NamedTuple):
     grads: Arrays | None  # None: the layer has no gradients
     grad_x: Array | None
     outside: Arrays  # gradients of dense matrices outside the support, by their own names
+
+
+class NotRepeatable(LayerProblem):
+    """Carries the subject: a module in train mode may be right in eval mode."""
+
+    def __init__(self, subject: Subject, why: str) -> None:
+        super().__init__("random", f"the layer gives different numbers for the same input; expected a function: {why}")
+        self.subject = subject
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +67,32 @@ class Subject:
         if not self.adapter.training:
             return None
         return replace(self, adapter=self.adapter.in_eval_mode())  # type: ignore[union-attr]
+
+    def require_function(self, params: Arrays, x: Array, near: Callable[[Array, Array], bool]) -> Array:
+        """The output on a batch, the same at every call but for rounding; else a LayerProblem.
+
+        `near` says whether two outputs differ by no more than rounding.
+        """
+        new = self.adapter.fresh()
+        beside = None if new is self.adapter else replace(self, adapter=new)
+        try:
+            first, second = self.output(params, x), self.output(params, x)
+        except LayerProblem:
+            if beside is not None and _succeeds(beside, params, x):
+                raise NotRepeatable(self, KEPT) from None
+            raise
+        if not near(first, second):
+            raise NotRepeatable(self, SEEDED if self._draws_random_numbers(params, x, near) else UNSEEDED)
+        if beside is not None and not near(beside.output(params, x), first):
+            raise NotRepeatable(self, KEPT)
+        return first
+
+    def _draws_random_numbers(self, params: Arrays, x: Array, near: Callable[[Array, Array], bool]) -> bool:
+        """Whether the same state of the global generators gives the same numbers."""
+        states = generator_states()
+        first = self.output(params, x)
+        set_generators(states)
+        return near(first, self.output(params, x))
 
     def output(self, params: Arrays, x: Array) -> Array:
         """The output on a batch."""
@@ -139,19 +177,42 @@ def make_subject(
         for tried in dtypes:
             fitting, found = [], []
             for where in candidates(layout, x.ndim - 1):
-                subject = Subject(adapter, mapped, where, tried, y.shape[1:], dtype is None)
+                subject = Subject(adapter.fresh(), mapped, where, tried, y.shape[1:], dtype is None)
                 try:
                     value = subject.output(params, x)
                 except LayerProblem as problem:
-                    found.append(problem)
+                    found.append((problem, where))
                     continue
                 if _alike(value, y):
                     return subject
                 fitting.append(subject)
             if fitting:
                 return fitting[0]
-            problems.append(found[0])
-    raise min(problems, key=lambda problem: problem.kind == "raises")  # what ran at all says more
+            problems.append(_most_telling(found))
+        if adapter.certain and _rank(problems[-1]) == 0:
+            break  # it is of this framework, and what it returns is wrong
+    raise min(problems, key=_rank)
+
+
+def _rank(problem: LayerProblem) -> int:
+    """What ran at all says more than what raised, and a wrong kind of output more than a wrong shape."""
+    return {"raises": 2, "shape": 1}.get(problem.kind, 0)
+
+
+def _most_telling(found: list[tuple[LayerProblem, Layout]]) -> LayerProblem:
+    """Of the failures in several layouts: of those that raised the one that got furthest."""
+    problem, where = min(found, key=lambda pair: (_rank(pair[0]), -pair[0].line))
+    if problem.kind == "raises" and len({other.text for other, _ in found}) > 1:
+        return LayerProblem("raises", f"{problem.text}, called with ({where.name})", problem.line)
+    return problem
+
+
+def _succeeds(subject: Subject, params: Arrays, x: Array) -> bool:
+    try:
+        subject.output(params, x)
+    except LayerProblem:
+        return False
+    return True
 
 
 def _alike(value: Array, y: Array) -> bool:

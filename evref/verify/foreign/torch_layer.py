@@ -1,36 +1,46 @@
-"""Functions and modules of PyTorch."""
+"""Functions and modules of PyTorch, run on NumPy arrays."""
 
 from __future__ import annotations
 
-import copy
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from .problem import CAST, LayerProblem, running
+from .problem import CAST, LayerProblem, described, require_same_entries, running
+from .torch_module import copied, set_parameters, untouched_parameters
 
 Arrays = dict[str, np.ndarray]
 
 
 class TorchLayer:
-    """`call(params, x)` on tensors, or a module whose parameters are set before each call."""
+    """`call(params, x)` on tensors, or a module whose parameters are set before each call.
+
+    One copy of a module serves all calls in one dtype, as it would in a program: what it keeps from one call to the
+    next shows. `fresh` has a new copy.
+    """
 
     framework = "torch"
     has_gradients = True
     autodiff = True
+    certain = False  # whether nothing but this framework is meant
 
     def __init__(self, call: Callable[..., Any], module: Any = None) -> None:
         self.call, self.module = call, module
+        self._copies: dict[np.dtype, Any] = {}
 
     @property
     def training(self) -> bool:
         return self.module is not None and bool(self.module.training)
 
+    def fresh(self) -> TorchLayer:
+        """The same layer before its first call, as far as that can be had: a function stays as it is."""
+        return TorchLayer(self.call, self.module)
+
     def in_eval_mode(self) -> TorchLayer:
         """The same module as model.eval() leaves it."""
-        return TorchLayer(self.call, copy.deepcopy(self.module).eval())
+        return TorchLayer(self.call, copied(self.module).eval())
 
     def dtypes(self) -> list[np.dtype]:
         """What to try: float64 first, then what the module's own parameters are."""
@@ -44,123 +54,128 @@ class TorchLayer:
         """One call without gradients; a LayerProblem if it changes what it is given."""
         import torch
 
-        dtype = torch.from_numpy(np.zeros(0, x.dtype)).dtype
-        tensors = {name: torch.tensor(array, dtype=dtype) for name, array in params.items()}
-        signal = torch.tensor(x, dtype=dtype)
-        before = signal.clone()
-        with torch.no_grad():
-            y = self._run(tensors, signal)
-        if not torch.equal(signal, before):
-            raise LayerProblem("mutates", "the layer changes its input x in place; expected it untouched (x.clone())")
-        for name, array in params.items():
-            if not np.array_equal(tensors[name].numpy(), array.astype(x.dtype), equal_nan=True):
-                raise LayerProblem("mutates", f"the layer changes its parameter {name} in place; expected it untouched")
-        return _checked(y, dtype)
+        with _ordinary_mode(), torch.no_grad():
+            call = _Call(self, params, x, recorded=False)
+            y = call.run()
+            return _checked(y, call.dtype)
 
     def gradients(self, params: Arrays, x: np.ndarray, grad_y: Callable[[np.ndarray], np.ndarray]) -> Any:
         """y, gradients by name and that of x; grad_y(y) is the cotangent."""
         import torch
 
-        dtype = torch.from_numpy(np.zeros(0, x.dtype)).dtype
-        tensors = {name: torch.tensor(array, dtype=dtype, requires_grad=True) for name, array in params.items()}
-        signal = torch.tensor(x, dtype=dtype, requires_grad=True)
-        with torch.enable_grad():
-            y, leaves = self._run_with_leaves(tensors, signal)
-        value = _checked(y, dtype)
-        wanted = [signal, *leaves.values()]
-        found: Any
-        if y.requires_grad:
-            cotangent = torch.tensor(grad_y(value), dtype=dtype)
-            with running("autograd, going back through the layer,"):
-                found = torch.autograd.grad(y, wanted, cotangent, allow_unused=True)
-        else:
-            found = (None,) * len(wanted)
-        arrays = [np.zeros(t.shape) if g is None else _as_array(g) for g, t in zip(found, wanted, strict=True)]
-        return value, dict(zip(leaves, arrays[1:], strict=True)), arrays[0]
+        with _ordinary_mode(), torch.enable_grad():
+            call = _Call(self, params, x, recorded=True)
+            y = call.run()
+            value = _checked(y, call.dtype)
+            wanted = [call.signal, *call.leaves.values()]
+            found: Any = (None,) * len(wanted)
+            if y.requires_grad:
+                cotangent = torch.tensor(grad_y(value), dtype=call.dtype, device="cpu")
+                with running("autograd, going back through the layer,"):
+                    found = torch.autograd.grad(y, wanted, cotangent, allow_unused=True)
+                call.require_untouched("in its backward pass")
+        with running("reading the gradients"):
+            arrays = [np.zeros(t.shape) if g is None else _as_array(g) for g, t in zip(found, wanted, strict=True)]
+        return value, dict(zip(call.leaves, arrays[1:], strict=True)), arrays[0]
 
-    # ---- calls -----------------------------------------------------------------------------------------------------
-    def _run(self, tensors: dict[str, Any], signal: Any) -> Any:
-        return self._run_with_leaves(tensors, signal)[0]
+    def copy_in(self, dtype: Any, name: np.dtype) -> Any:
+        """The module's copy in that dtype."""
+        if name not in self._copies:
+            self._copies[name] = copied(self.module, dtype)
+        return self._copies[name]
 
-    def _run_with_leaves(self, tensors: dict[str, Any], signal: Any) -> tuple[Any, dict[str, Any]]:
-        if self.module is None:
-            with running("the layer"), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return self.call(tensors, signal), tensors
-        module = _with_values(self.module, tensors, signal.dtype)
-        with running("the layer"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            y = self.call(module, signal)
-        own = dict(module.named_parameters())
-        for name, value in tensors.items():
-            if not torch_equal(own[name], value):
+    def forget_copies(self) -> None:
+        """After a failure: a copy may have stopped halfway."""
+        self._copies.clear()
+
+
+class _Call:
+    """One call: the tensors that go in, and whether they come out as they were."""
+
+    def __init__(self, layer: TorchLayer, params: Arrays, x: np.ndarray, recorded: bool) -> None:
+        import torch
+
+        self.layer, self.recorded = layer, recorded
+        self.params, self.x = {name: array.astype(x.dtype) for name, array in params.items()}, x
+        self.dtype = torch.from_numpy(np.zeros(0, x.dtype)).dtype
+        self.signal = self._tensor(x)
+        self.leaves = {name: self._tensor(array) for name, array in self.params.items()}
+        self.module: Any = None
+        if layer.module is not None:
+            self.module = layer.copy_in(self.dtype, x.dtype)
+            self.leaves = set_parameters(self.module, self.leaves)
+
+    def _tensor(self, array: np.ndarray) -> Any:
+        import torch
+
+        return torch.tensor(array, dtype=self.dtype, device="cpu", requires_grad=self.recorded)
+
+    def run(self) -> Any:
+        given = dict(self.leaves)
+        try:
+            with running("the layer"):
+                y = self.layer.call(given if self.module is None else self.module, self.signal)
+            require_same_entries(given, self.leaves)
+            self.require_untouched("in place")
+        except LayerProblem:
+            self.layer.forget_copies()
+            raise
+        return y
+
+    def require_untouched(self, how: str) -> None:
+        """A LayerProblem if x or a parameter is no longer what it was."""
+        if not _still(self.signal, self.x):
+            raise LayerProblem("mutates", f"the layer changes its input x {how}; expected it untouched (x.clone())")
+        now = self.leaves if self.module is None else untouched_parameters(self.module, self.leaves)
+        for name, array in self.params.items():
+            if not _still(now[name], array):
+                raise LayerProblem("mutates", f"the layer changes its parameter {name} {how}; expected it untouched")
+        for name, tensor in [("x", self.signal), *now.items()]:
+            if self.recorded and not tensor.requires_grad:
                 raise LayerProblem(
-                    "mutates", f"the layer changes its parameter {name} when called; expected it untouched"
+                    "mutates",
+                    f"the layer detaches the tensor {name} that it is given (detach_ or requires_grad_(False)); "
+                    "expected it untouched: detach() makes another one",
                 )
-        return y, {name: own[name] for name in tensors}
 
 
-def torch_equal(a: Any, b: Any) -> bool:
-    """The same numbers, NaN equal to NaN."""
-    return bool(np.array_equal(a.detach().numpy(), b.detach().numpy(), equal_nan=True))
-
-
-def _with_values(module: Any, tensors: dict[str, Any], dtype: Any) -> Any:
-    """A copy of the module in `dtype` that has these parameters; the user's own stays as it is."""
+@contextmanager
+def _ordinary_mode() -> Iterator[None]:
+    """Tensors that can have gradients, although the caller may be in inference mode."""
     import torch
 
-    with running("copying the module (copy.deepcopy)"):
-        module = copy.deepcopy(module).to(dtype)
-    with torch.no_grad():
-        for name, parameter in module.named_parameters():
-            if name in tensors:
-                parameter.copy_(tensors[name])
-    for parameter in module.parameters():
-        parameter.requires_grad_(True)
-    return module
+    with torch.inference_mode(False):
+        yield
 
 
-def require_parameters(module: Any, theirs: Arrays) -> None:
-    """ValueError where names or shapes of the module's parameters are not those that `parameters` says."""
-    own = dict(module.named_parameters())
-    for parameter in own.values():
-        if parameter.device.type != "cpu":
-            raise LayerProblem("device", f"the module is on device {parameter.device}; expected CPU (module.cpu())")
-    if own.keys() != theirs.keys():
-        have = ", ".join(f"{name} {tuple(p.shape)}" for name, p in own.items()) or "none"
-        want = ", ".join(f"{name} {a.shape}" for name, a in theirs.items()) or "none"
-        raise ValueError(
-            f"the module's parameters are {have}; the reference's are {want}: say which is which, such as "
-            'parameters={"lins.0.weight": ("theta", 0), "bias": "bias"}'
-        )
-    for name, array in theirs.items():
-        if tuple(own[name].shape) != array.shape:
-            hint = ""
-            if tuple(own[name].shape) == (*array.shape[:-2], *array.shape[:-3:-1]):
-                hint = '; is it transposed? A last step "T" exchanges the axes'
-            raise ValueError(
-                f"parameter {name} of the module has shape {tuple(own[name].shape)}; `parameters` puts an array of "
-                f"shape {array.shape} there{hint}"
-            )
+def _still(tensor: Any, array: np.ndarray) -> bool:
+    """Whether a tensor holds these numbers, in their dtype; NaN is equal to NaN."""
+    if tuple(tensor.shape) != array.shape or tensor.device.type != "cpu":
+        return False
+    now = tensor.detach().numpy()
+    return bool(now.dtype == array.dtype and np.array_equal(now, array, equal_nan=True))
 
 
 def _as_array(tensor: Any) -> np.ndarray:
-    tensor = tensor.to_dense() if tensor.is_sparse else tensor
-    return tensor.detach().numpy().astype(np.float64)
+    import torch
+
+    tensor = tensor.detach() if tensor.layout == torch.strided else tensor.detach().to_dense()
+    return tensor.resolve_conj().resolve_neg().numpy().astype(np.float64)
 
 
 def _checked(y: Any, dtype: Any) -> np.ndarray:
     import torch
 
     if not isinstance(y, torch.Tensor):
-        inside = f" of {len(y)}" if isinstance(y, (tuple, list)) else ""
-        raise LayerProblem(
-            "type", f"the layer returned {type(y).__name__}{inside}; expected one torch.Tensor, the output"
-        )
+        raise LayerProblem("type", f"the layer returned {described(y)}; expected one torch.Tensor, the output")
     if y.device.type != "cpu":
         raise LayerProblem("device", f"the output is on device {y.device}; expected CPU, where the reference computes")
     if y.layout != torch.strided:
         raise LayerProblem("type", f"the output has layout {y.layout}; expected torch.strided (y.to_dense())")
+    if y.is_nested:
+        raise LayerProblem("type", "the output is a nested tensor; expected one of torch.strided (torch.stack)")
     if y.dtype != dtype:
-        raise LayerProblem("dtype", CAST.format(y.dtype, dtype))
-    return _as_array(y)
+        hint = " (y.real is its real part)" if y.dtype.is_complex else ""
+        raise LayerProblem("dtype", CAST.format(y.dtype, dtype) + hint)
+    with running("reading the output"):
+        return _as_array(y)
