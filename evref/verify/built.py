@@ -19,9 +19,9 @@ import numpy as np
 from ..checks import did_you_mean
 from ..contract import Module, NotRepresentable
 from ..filters import Filter, catalogue
-from ..graph import Graph, RepeatedEigenvaluesWarning
+from ..graph import Graph, NotDiagonalizable, RepeatedEigenvaluesWarning
 from .compare import Case
-from .configurations import Choices, at_most, choices, parameters_of, resolved, rows, shown
+from .configurations import Choices, choices, how_many, parameters_of, rows, shown
 from .foreign.problem import raised
 from .revealing import PLAIN, SHIFTS, in_words
 
@@ -62,11 +62,14 @@ class Builder:
     fixed: Mapping[str, Any]
     options: Mapping[str, Any]  # of ev.compare
     parameters: Any = None
-    shifts: tuple[str, ...] | None = None
+    shifts: tuple[str, ...] | None = None  # None: those of the filter
     left_out: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.name = self.filt.name if isinstance(self.filt, type) else ""
+        owner = self._signed
+        self.name = getattr(owner, "name", "") if isinstance(owner, type) else ""
+        own = SHIFTS.get(self.name, (PLAIN,)) if owner is self.filt else (PLAIN,)  # `GCN.on` makes its shift itself
+        self.shifts = own if self.shifts is None else self.shifts
         theirs, ours = parameters_of(self.build), parameters_of(self._signed)
         self.all_theirs, self.all_ours = (_takes_all(arguments) for arguments in (theirs, ours))
         self.theirs, self.ours = (
@@ -79,19 +82,25 @@ class Builder:
                     f"{name} is no argument of {self.title} or of build; expected some of "
                     f"{', '.join(sorted(self.ours))}{did_you_mean(name, self.ours)}"
                 )
-        self.choices: Choices = choices(self.name, self._signed, self._takes, self.fixed)
+        shared = [name for name in (theirs if self.all_ours else ours) if self._takes(name)]
+        self.choices: Choices = choices(self.name, owner, [name for name in shared if name not in self.fixed])
         self._require("build", theirs, {*self.choices, *self.fixed}, f"{self.title} has no such argument")
         self._require(self.title, ours, {*self.choices, *self.fixed}, "build does not take it")
 
     @property
     def title(self) -> str:
-        return self.name or getattr(self.filt, "__name__", None) or type(self.filt).__name__
+        return self.name or getattr(self.filt, "__qualname__", None) or type(self.filt).__name__
 
     @property
     def _signed(self) -> Any:
         """Whose signature says what the reference takes: `GCN.on` takes what GCN does."""
         owner = getattr(self.filt, "__self__", None)
         return owner if isinstance(owner, type) and issubclass(owner, Filter) else self.filt
+
+    @property
+    def _defaults(self) -> dict[str, Any]:
+        ours = parameters_of(self._signed)
+        return {name: p.default for name, p in ours.items() if p.default is not p.empty}
 
     def _takes(self, name: str) -> bool:
         return self.all_theirs or name in self.theirs
@@ -106,7 +115,7 @@ class Builder:
         """The layer and its reference; LeftOut where there is no such filter."""
         config = {**self.fixed, **setting.config}
         graph, reference = self._reference(setting, config)
-        values = resolved(config, graph)
+        values = self._values(config, graph)
         own = {name: value for name, value in values.items() if self._takes(name)}
         layer = self._guarded("build", setting, self.build, graph, **own)
         if layer is None:
@@ -116,6 +125,10 @@ class Builder:
             parameters = self._guarded("parameters", setting, parameters, reference)
         options = {**self.options, "parameters": parameters}
         return Case(setting.name, layer, reference, setting.batch, options, lambda: self._simpler(setting))
+
+    def _values(self, config: Mapping[str, Any], graph: Graph) -> dict[str, Any]:
+        """On this graph. A function that is no argument of the filter is left to the layer."""
+        return {n: v(graph) if callable(v) and n in self.ours else v for n, v in config.items()}
 
     def _guarded(self, what: str, setting: Setting, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
         try:
@@ -129,10 +142,12 @@ class Builder:
                 warnings.simplefilter("ignore")
                 warnings.simplefilter("error", RepeatedEigenvaluesWarning)
                 graph = setting.weights.with_shift(setting.shift) if setting.shift else setting.weights  # type: ignore[arg-type]
-                values = resolved(config, graph)
+                values = self._values(config, graph)
                 reference = self.filt(graph, **{n: v for n, v in values.items() if self.all_ours or n in self.ours})
         except RepeatedEigenvaluesWarning:
             raise LeftOut("repeated eigenvalues: the eigenvectors, and with them the filter, are a choice") from None
+        except NotDiagonalizable:
+            raise LeftOut("S is not diagonalizable") from None
         except (ValueError, NotRepresentable) as error:
             raise LeftOut(" ".join(str(error).split())) from error
         if not isinstance(reference, Module):
@@ -143,11 +158,11 @@ class Builder:
     def cases(self, graphs: Mapping[str, Graph]) -> list[Case]:
         """On every graph, with every shift, the next few configurations; what does not exist is counted."""
         options: Choices = {**self.choices, "batch": BATCHES}
-        endless, number = rows(options), min(MOST, at_most(options))
+        endless, number = rows(options, self._defaults | dict(self.fixed)), min(MOST, how_many(options))
         cases: list[Case] = []
         refused: dict[str, LeftOut] = {}
         for where, graph in graphs.items():
-            for shift in self.shifts or SHIFTS.get(self.name, (PLAIN,)):
+            for shift in self.shifts or ():
                 for config in islice(endless, number):
                     batch = config.pop("batch")
                     try:
@@ -168,7 +183,7 @@ class Builder:
 
     # ---- simpler ones ----------------------------------------------------------------------------------------------
     def _simpler(self, setting: Setting) -> Iterator[Case]:
-        for simpler in _simpler_settings(setting, self.choices, self.shifts or SHIFTS.get(self.name, (PLAIN,))):
+        for simpler in _simpler_settings(setting, self.choices, self.shifts or ()):
             try:
                 yield self.case(replace(simpler, where=in_words(simpler.weights)))
             except (LeftOut, BuildError):
@@ -219,7 +234,9 @@ def as_filter(filt: Any) -> Any:
             raise ValueError(f"filt is {filt!r}; expected one of {', '.join(catalogue)}{did_you_mean(filt, catalogue)}")
         return catalogue[filt]
     if isinstance(filt, type) and not issubclass(filt, Filter):
-        raise TypeError(f"filt is the class {filt.__name__}; expected a filter of the catalogue, its name or a function")
+        raise TypeError(
+            f"filt is the class {filt.__name__}; expected a filter of the catalogue, its name or a function"
+        )
     if not callable(filt):
         hint = "; it is a filter on one graph: evref.compare is for that" if isinstance(filt, Module) else ""
         raise TypeError(f"filt is {type(filt).__name__}; expected a filter's name, its class or a function{hint}")

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import combinations, product
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations, cycle, product
+from math import prod
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from ..graph import Graph, selection
+from ..graph import selection
 
 Choices = dict[str, Sequence[Any]]
 
 # A value that is a function is called with the graph. F and G: unequal, equal, and one.
 VALUES: dict[str, Sequence[Any]] = {
     "order": (2, 1, 3, 0),
-    "in_features": (2, 1, 3),
-    "out_features": (3, 2, 1),
+    "in_features": (2, 1, 4),
+    "out_features": (4, 2, 1),  # some graphs have four nodes: a bias per node fits there, and shows
     "bias": (True, False),
     "terms": (2, 1),
     "iterations": (3, 1, 2),
@@ -33,9 +34,15 @@ VALUES: dict[str, Sequence[Any]] = {
     "nodes_out": (lambda graph: np.arange(graph.n_nodes)[: max(1, graph.n_nodes // 2)],),
 }
 OF_FILTER: dict[tuple[str, str], Sequence[Any]] = {
+    ("cayley", "order"): (2, 1, 3),
     ("cayley", "iterations"): (None, 2, 1, 0),
     ("attention", "out_features"): (4, 2),  # the heads divide them
 }
+
+
+def exists(config: Mapping[str, Any]) -> bool:
+    """Whether there is a filter with these values: a recursion of order 0 has nothing but its zeroth term."""
+    return config.get("order") != 0 or config.get("zeroth") != "none"
 
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
@@ -46,26 +53,20 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
         return {}
 
 
-def choices(name: str, filt: Callable[..., Any], taken: Callable[[str], bool], fixed: Mapping[str, Any]) -> Choices:
-    """Values of those arguments of `filt` that the layer takes too, the typical one first; the fixed ones are left out.
+def choices(name: str, filt: Callable[..., Any], arguments: Iterable[str]) -> Choices:
+    """Values of these arguments of `filt`, the typical one first; of arguments that are not known here, none.
 
     `name` is that of the filter in the catalogue, if it has one.
     """
     hints = _hints(filt)
-    found: Choices = {}
-    for argument in parameters_of(filt):
-        if argument in fixed or not taken(argument):
-            continue
-        values = OF_FILTER.get((name, argument)) or _of_literal(hints.get(argument)) or VALUES.get(argument)
-        if values:
-            found[argument] = values
-    return found
+    found = {a: OF_FILTER.get((name, a)) or _of_literal(hints.get(a)) or VALUES.get(a, ()) for a in arguments}
+    return {argument: values for argument, values in found.items() if values}
 
 
 def _hints(filt: Callable[..., Any]) -> dict[str, Any]:
     try:
-        return get_type_hints(filt.__init__ if isinstance(filt, type) else filt)
-    except (NameError, TypeError):  # annotations that only a type checker understands
+        return get_type_hints(vars(filt)["__init__"] if isinstance(filt, type) else filt)
+    except (KeyError, NameError, TypeError):  # annotations that only a type checker understands
         return {}
 
 
@@ -75,43 +76,37 @@ def _of_literal(hint: Any) -> Sequence[Any]:
     return get_args(hint) if get_origin(hint) is Literal else ()
 
 
-def rows(options: Choices) -> Iterator[dict[str, Any]]:
+def rows(options: Choices, fixed: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Configurations without end: any few in a row differ much, and after some all pairs of values have occurred.
 
     The argument with most values takes them in turn. The others are chosen so that as many pairs of values as possible
     are new; when none is left, it begins again.
 
-    >>> endless = rows({"order": (1, 0, 2), "bias": (True, False)})
+    >>> endless = rows({"order": (1, 0, 2), "bias": (True, False)}, {})
     >>> [next(endless) for _ in range(3)]
     [{'order': 1, 'bias': True}, {'order': 0, 'bias': True}, {'order': 2, 'bias': True}]
     """
-    if not options:
-        while True:
-            yield {}
     names = list(options)
-    first = max(names, key=lambda name: len(options[name]))
-    every = list(product(*(range(len(options[name])) for name in names)))
+    every = [
+        row
+        for row in product(*(range(len(options[name])) for name in names))
+        if exists({**fixed, **{name: options[name][index] for name, index in zip(names, row, strict=True)}})
+    ]
     pairs = {row: set(combinations(enumerate(row), 2)) for row in every}
-    number, seen = 0, set[Any]()
-    while True:
-        turn = number % len(options[first])
-        possible = [row for row in every if row[names.index(first)] == turn]
-        best = max(possible, key=lambda row: len(pairs[row] - seen))
-        if pairs[best] <= seen and number % len(options[first]) == 0 and all(pairs[r] <= seen for r in every):
+    first = int(np.argmax([len(options[name]) for name in names]))
+    turns = sorted({row[first] for row in every})
+    seen: set[Any] = set()
+    for turn in cycle(turns):
+        if turn == turns[0] and all(found <= seen for found in pairs.values()):
             seen = set()
+        best = max((row for row in every if row[first] == turn), key=lambda row: len(pairs[row] - seen))
         seen |= pairs[best]
-        number += 1
         yield {name: options[name][index] for name, index in zip(names, best, strict=True)}
 
 
-def at_most(options: Choices) -> int:
-    """How many different configurations there are."""
-    return int(np.prod([len(values) for values in options.values()], dtype=np.int64)) if options else 1
-
-
-def resolved(config: Mapping[str, Any], graph: Graph) -> dict[str, Any]:
-    """The values on this graph."""
-    return {name: value(graph) if callable(value) else value for name, value in config.items()}
+def how_many(options: Choices) -> int:
+    """How many configurations there are."""
+    return prod(len(values) for values in options.values())
 
 
 def shown(config: Mapping[str, Any]) -> list[str]:

@@ -45,7 +45,7 @@ def revealing_graphs() -> dict[str, Graph]:
     two components        undirected, of different sizes
     no edges              three nodes
     one node              with a self-loop
-    regular               a ring of six, weights 1: it hides a transposed S, the choice of degree, of lambda_max, and more
+    regular               a ring of six, weights 1: it hides a transposed S, the choice of degrees, of lambda_max
     ====================  ============================================================================================
 
     Examples
