@@ -36,6 +36,7 @@ from .diagnose import TRAIN_MODE, diagnose, too_large
 from .foreign import LayerProblem, NotRepeatable, Subject, make_subject
 from .foreign.find import Framework
 from .foreign.global_state import set_back
+from .foreign.subject import UNSEEDED
 from .patterns import patterns
 from .smallest import simplest_failing, smallest_failing
 from .trials import Point, Trial, blocks, drawn_params, quiet, reference_at
@@ -187,17 +188,25 @@ def _points(reference: Module, params: Any, x: Any, seed: int, batches: Sequence
 # ---- all trials ------------------------------------------------------------------------------------------------------
 def _compared(pairs: Sequence[tuple[Case, Point]]) -> Comparison:
     with set_back() as changed, quiet():
-        report = _of_pairs(pairs)
+        trials = _trials(pairs)
+        try:
+            report = trials if isinstance(trials, Comparison) else _judged(trials, _case_of(trials, pairs))
+        except LayerProblem as problem:  # at its hundredth call
+            report = _unusable(problem, "", *pairs[0])
     return replace(report, notes=(*report.notes, *changed))
 
 
-def _of_pairs(pairs: Sequence[tuple[Case, Point]]) -> Comparison:
+def _case_of(trials: Sequence[Trial], pairs: Sequence[tuple[Case, Point]]) -> dict[int, Case]:
+    return {id(trial): case for trial, (case, _) in zip(trials, pairs, strict=True)}
+
+
+def _trials(pairs: Sequence[tuple[Case, Point]]) -> list[Trial] | Comparison:
+    """Every case at its points, or the report on one that does not run."""
     trials: list[Trial] = []
     for case, point in pairs:
         same = [trial.subject for trial, (before, _) in zip(trials, pairs, strict=False) if before is case]
         try:
             trial = _trial(case, point, same[0] if same else None)
-            trial.rows()
         except LayerProblem as problem:
             return _unusable(problem, f" ({case.name})" if case.name else "", case, point)
         except (TypeError, ValueError) as error:  # the options do not fit: say on which case
@@ -206,10 +215,7 @@ def _of_pairs(pairs: Sequence[tuple[Case, Point]]) -> Comparison:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"{error} ({case.name})") from error
         trials.append(trial)
-    try:
-        return _judged(trials, {id(trial): case for trial, (case, _) in zip(trials, pairs, strict=True)})
-    except LayerProblem as problem:  # at its hundredth call
-        return _unusable(problem, "", *pairs[0])
+    return trials
 
 
 def _trial(case: Case, point: Point, subject: Subject | None) -> Trial:
@@ -219,19 +225,17 @@ def _trial(case: Case, point: Point, subject: Subject | None) -> Trial:
     point = point.rounded(subject.dtype)
     trial = Trial(case.name, subject, case.reference, point)
 
-    def near(a: np.ndarray, b: np.ndarray, block: str = "output") -> bool:
-        """Equal but for rounding: sums over several threads may come in any order."""
-        atol = trial.tolerance(block, subject.dtype) * trial.scale(block)
-        return bool(np.allclose(a, b, rtol=0, atol=atol, equal_nan=True))
-
-    first = subject.require_function(point.params, point.x, near)
-    if not near(trial.observed.y, first):
+    first = subject.require_function(point.params, point.x, trial.near)
+    if not trial.near(trial.observed.y, first):
         raise LayerProblem("random", "the output is another one when gradients are asked for; expected the same")
     if subject.has_gradients:
         again = subject.observe(point.params, point.x, point.grad_y)
         for (name, a), (_, b) in zip(blocks(trial.observed), blocks(again), strict=True):
-            if not near(a, b, name):
+            if not trial.near(a, b, name):
                 raise LayerProblem("random", f"{name} is another one at the second call; expected the same numbers")
+    trial.rows()
+    if not trial.near(subject.output(point.params, point.x), first):
+        raise NotRepeatable(subject, UNSEEDED)
     return trial
 
 
@@ -250,6 +254,12 @@ def _unusable(problem: LayerProblem, where: str, case: Case, point: Point) -> Co
 
 
 def _judged(trials: list[Trial], cases: Mapping[int, Case]) -> Comparison:
+    report, off = _verdict(trials)
+    return _explained(report, off, [t for t in trials if t not in off], cases) if off else report
+
+
+def _verdict(trials: list[Trial]) -> tuple[Comparison, list[Trial]]:
+    """The report without a diagnosis, and the trials on which the layer is off."""
     dtype, notes = trials[0].subject.dtype, []
     off = [trial for trial in trials if _is_off(trial.rows())]
     explicit = dtype == SINGLE or not any(trial.subject.may_be_single for trial in off)
@@ -261,7 +271,7 @@ def _judged(trials: list[Trial], cases: Mapping[int, Case]) -> Comparison:
     report = Comparison(
         "", "", trials[0].subject.setting, rows, notes=tuple(notes), cases=tuple(_case_results(trials, dtype))
     )
-    return _explained(report, off, [t for t in trials if t not in off], cases) if off else report
+    return report, off
 
 
 def _is_off(rows: Sequence[Row]) -> bool:
@@ -297,6 +307,7 @@ def _train_mode(trials: list[Trial]) -> tuple[Cause, ...]:
             return ()
         evaluated = replace(trial, subject=subject)
         try:
+            subject.require_function(trial.point.params, trial.point.x, trial.near)
             rows = evaluated.rows()
             if _is_off(rows) and subject.may_be_single:
                 rows = evaluated.rows(SINGLE)

@@ -113,6 +113,11 @@ class Trial:
         found = ROUNDINGS * eps * self._lost.get(name, 1.0)
         return max(found, FLOOR) if dtype == np.float64 else min(found, 0.02)
 
+    def near(self, a: Array, b: Array, name: str = "output") -> bool:
+        """Whether two arrays of a block differ by rounding alone: sums over several threads may come in any order."""
+        atol = self.tolerance(name, self.subject.dtype) * self.scale(name)
+        return bool(np.allclose(a, b, rtol=0, atol=atol, equal_nan=True))
+
     def scale(self, name: str) -> float:
         """The size that errors of a block are relative to."""
         own = {key: _largest(array) for key, array in blocks(self.expected)}

@@ -31,7 +31,14 @@ def adapters(layer: Any, names: Sequence[str], call: Any, backward: Any, framewo
     for what, function in (("call", call), ("backward", backward)):
         if function is not None and not callable(function):
             raise TypeError(f"{what} is {type(function).__name__}; expected a function")
-    if framework in (None, "torch") and is_torch_module(layer):
+    a_module = framework in (None, "torch") and is_torch_module(layer)
+    for what, function, expected in (
+        ("call", call, ("layer", "x") if a_module else ("layer", "params", "x")),
+        ("backward", backward, ("params", "x", "grad_y")),
+    ):
+        if function is not None and not _takes(function, len(expected)):
+            raise TypeError(f"{what} takes {_arguments_of(function)}; expected ({', '.join(expected)})")
+    if a_module:
         return [TorchLayer(call or (lambda module, x: module(x)), layer)]
     if framework == "contract" or (framework is None and _on_the_contract(layer) and call is None):
         if not callable(_attribute(layer, "forward")):
@@ -103,11 +110,11 @@ def calling(function: Any, names: Sequence[str]) -> Callable[[Any, Any], Any]:
         return lambda params, x: function(x, params)
     if len(arguments) == 1 and not names:
         return lambda params, x: function(x)
-    if not _takes_two(function) or (first_two[:1] == ["x"] and first_two[-1] in names):
+    if not _takes(function, 2) or (first_two[:1] == ["x"] and first_two[-1] in names):
         lacks = f" has no argument {', '.join(lacking)} and" if names and set(names) & set(named) and lacking else ""
         expected = f"(params, x), or x and {', '.join(names)} by name" if names else "(x), or (params, x)"
         raise TypeError(
-            f"layer{lacks} takes ({', '.join(map(_written, arguments.values()))}); expected {expected}; "
+            f"layer{lacks} takes {_arguments_of(function)}; expected {expected}; "
             "for another call say call=lambda layer, params, x: ..."
         )
     return cast(Callable[[Any, Any], Any], function)
@@ -123,12 +130,21 @@ def _by_name(function: Any, x_name: str, named: dict[str, inspect.Parameter]) ->
     return call
 
 
-def _takes_two(function: Any) -> bool:
+def _takes(function: Any, n: int) -> bool:
+    """Whether it can be called with n arguments, as far as it says."""
     try:
-        inspect.signature(function).bind(None, None)
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some built-in functions do not say
+        return True
+    try:
+        signature.bind(*[None] * n)
     except TypeError:
         return False
     return True
+
+
+def _arguments_of(function: Any) -> str:
+    return f"({', '.join(map(_written, inspect.signature(function).parameters.values()))})"
 
 
 def _written(argument: inspect.Parameter) -> str:

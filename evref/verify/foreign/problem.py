@@ -8,6 +8,7 @@ import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ INSTALLED = ("site-packages", "dist-packages")
 FRAMEWORKS = ("torch", "jax", "jaxlib", "numpy", "scipy", "numba")
 GENERATED = ("<frozen", "<__array_function__", "<eval_with_key", "<@beartype")
 LONGEST = 300  # letters of a message that are shown
-_EVREF, _HERE = Path(__file__).parents[2], Path(__file__).parent
+_EVREF = Path(__file__).parents[2]
 _STANDARD = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))
 
 
@@ -63,12 +64,13 @@ def raised(error: BaseException) -> str:
 
 
 def _own_line(error: BaseException) -> tuple[str, int] | None:
-    """File and line of the last frame that is the user's; else of an installed package; else of whatever there is."""
+    """File and line of the last frame that is the user's; else of a package that is no framework; else None."""
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    frames = [(name, line) for name, line in frames if Path(name).parent != _HERE]
+    frames = [(name, line) for name, line in frames if _nearness(name) > 1]
     return max(reversed(frames), key=lambda frame: _nearness(frame[0]), default=None)
 
 
+@lru_cache(maxsize=1000)
 def _nearness(filename: str) -> int:
     """3 for a file of the user's, 2 for an installed package, 1 for Python, evref and the frameworks."""
     path = Path(filename)

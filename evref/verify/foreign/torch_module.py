@@ -10,14 +10,19 @@ import numpy as np
 from .problem import LayerProblem, running
 
 Arrays = dict[str, np.ndarray]
+NO_COPY = "a function of (params, x) that calls torch.func.functional_call(module, params, (x,)) needs no copy"
 
 
 def copied(module: Any, dtype: Any = None) -> Any:
     """A copy of the module, in `dtype` if one is said."""
     import torch
 
-    with running("copying the module (copy.deepcopy)"), torch.inference_mode(False):
-        made = copy.deepcopy(module, _kept_results(module))
+    try:
+        with running("copying the module (copy.deepcopy)"), torch.inference_mode(False):
+            made = copy.deepcopy(module, _kept_results(module))
+    except LayerProblem as problem:
+        raise LayerProblem(problem.kind, f"{problem.text}; {NO_COPY}") from problem
+    with running("casting the module"), torch.inference_mode(False):
         if dtype is not None:
             made = _cast(made, dtype)
         for parameter in made.parameters():
