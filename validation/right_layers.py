@@ -63,6 +63,8 @@ def right(reference: Any, style: str | None = None, **ingredients: Any) -> Layer
         return _network([right(layer, style) for layer in reference.layers])
     if reference.name in ACTIVATIONS:
         return lambda params, x: ACTIVATIONS[reference.name](x)
+    if reference.name in LAYERS:
+        return LAYERS[reference.name](reference)
     builders = {
         **BUILDERS,
         **right_generated.BUILDERS,
@@ -77,6 +79,31 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
     "identity": lambda x: x,
+}
+
+
+def _leaky(reference: Any) -> Layer:
+    return lambda params, x: torch.nn.functional.leaky_relu(x, reference.slope)
+
+
+def _readout(reference: Any) -> Layer:
+    return lambda params, x: torch.nn.functional.linear(x.flatten(1), params["weight"], params.get("bias"))
+
+
+def _neighbourhoods(reference: Any) -> Layer:
+    """Maxima or medians over all nodes within 1, 2, ... hops, the node itself among them."""
+    hears = (weights(reference) != 0) | np.eye(reference.graph.n_nodes, dtype=bool)
+    within = [np.linalg.matrix_power(hears.astype(int), k) > 0 for k in range(1, reference.hops + 1)]
+    lists = [[np.flatnonzero(row).tolist() for row in mask] for mask in within]
+    kind = reference.name.removesuffix("_activation")
+    return lambda params, x: peers.torch_neighborhood(lists, params["weight"], x, kind)
+
+
+LAYERS: dict[str, Callable[[Any], Layer]] = {
+    "leaky_relu": _leaky,
+    "dense": _readout,
+    "max_activation": _neighbourhoods,
+    "median_activation": _neighbourhoods,
 }
 
 
