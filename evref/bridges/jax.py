@@ -103,14 +103,18 @@ def _checked(module: Module, params: Any, x: Any) -> tuple[tuple[int, ...], tupl
     It must be raised here: what happens to an error inside a callback is undefined.
     """
     if isinstance(params, Mapping):
-        params = {name: _stand_in(value) for name, value in params.items()}
+        params = {name: _stand_in(f"params[{name!r}]", value) for name, value in params.items()}
     arrays = module._checked_parameters(params, check_finite=False)
-    x = _stand_in(x)
+    x = _stand_in("x", x)
     batch = module._as_batch("x", x, check_finite=False)
     dtype = jax.dtypes.canonicalize_dtype(np.result_type(batch, *arrays.values()))
     return np.shape(x), batch.shape or (1,), dtype
 
 
-def _stand_in(value: Any) -> Any:
+def _stand_in(argument: str, value: Any) -> Any:
     """For JAX's arrays an empty one of the same shape and dtype: a tracer has no numbers that NumPy could look at."""
-    return np.empty(value.shape, value.dtype) if isinstance(value, jax.Array) else value
+    if not isinstance(value, jax.Array):
+        return value
+    if jax.dtypes.issubdtype(value.dtype, jax.dtypes.extended):  # keys of jax.random: nothing that NumPy has
+        raise TypeError(f"{argument} has dtype {value.dtype}; supported are float32, float64, integers and bools")
+    return np.empty(value.shape, value.dtype)

@@ -99,23 +99,42 @@ class FlatModule:
 
     # ---- the complex step ------------------------------------------------------------------------------------------
     def require_analytic(self) -> None:
-        """TypeError unless `jvp` and `backward` answer complex numbers with complex ones, as tried at a random point."""
+        """TypeError unless complex steps through `jvp` and `backward` agree with differences, at one random point.
+
+        A complex step through what is not analytic, such as np.abs of something complex, need not fail: it can give
+        wrong numbers. A kink beside the point spoils a difference; of three lengths one is enough.
+        """
         if self._analytic:
             return
         rng = np.random.default_rng(0)
-        shape = (1, *(self.module.in_shape or (1,)))
+        shape = (1, *(self.module.in_shape or (4,)))
         z = [*self.module.init(rng).values(), rng.standard_normal(shape)]
+        d = {i: rng.standard_normal(entry.shape) for i, entry in enumerate(z)}
         u = rng.standard_normal(self.y_shape(shape))
-        d = dict(enumerate(z))
-        try:
-            complex_step(lambda z: [self.derivative(z, [d])], z, d)
-            complex_step(lambda z: self.gradient(z, [], u, range(self.arity)), z, d)
-        except Exception as error:
-            raise TypeError(
-                f"{type(self.module).__name__} has no second derivatives here: they are complex steps through jvp and "
-                f"backward, which did not take complex128 ({error}); expected analytic functions of params and x"
-            ) from error
+
+        def first(z: Sequence[Array]) -> list[Array]:
+            return [self.derivative(z, [d]), *self.gradient(z, [], u, range(self.arity))]
+
+        with np.errstate(all="ignore"):
+            try:
+                second = complex_step(first, z, d)
+            except Exception as error:
+                raise self._not_analytic(f"did not take complex128 ({error})") from error
+            noise = 1e-6 * _size(first(z))  # more than rounding puts into a difference
+            for length in (1e-5, 1e-6, 1e-7):
+                near = difference(first, z, d, length)
+                apart = _size([a - b for a, b in zip(second, near, strict=True)])
+                if not apart > 1e-3 * _size(near) + noise:  # numbers that are not finite are no evidence
+                    break
+            else:
+                raise self._not_analytic("gave for complex128 something else than differences do")
         self._analytic = True
+
+    def _not_analytic(self, fault: str) -> TypeError:
+        return TypeError(
+            f"{type(self.module).__name__} has no second derivatives here: they are complex steps through jvp and "
+            f"backward, which {fault}; expected analytic functions of params and x"
+        )
 
 
 def complex_step(g: Callable[[list[Array]], list[Array]], z: Sequence[Array], d: Direction) -> list[Array]:
@@ -124,7 +143,7 @@ def complex_step(g: Callable[[list[Array]], list[Array]], z: Sequence[Array], d:
     The step is h = 1e-30 along d / max|d|: no d is so long that it disturbs z, none so short that the step vanishes.
     """
     dtype = np.result_type(*z)
-    size = max(float(np.abs(entry).max(initial=0.0)) for entry in d.values())
+    size = _size([*d.values()])
     size = size if size > 0 else 1.0  # d is zero, or not a number
     moved = [entry.astype(np.complex128) for entry in z]
     for i, entry in d.items():
@@ -135,6 +154,18 @@ def complex_step(g: Callable[[list[Array]], list[Array]], z: Sequence[Array], d:
         if result.dtype.kind != "c":
             raise TypeError(f"a result has dtype {result.dtype}")
     return [(result.imag / STEP * size).astype(dtype) for result in results]
+
+
+def difference(g: Callable[[list[Array]], list[Array]], z: Sequence[Array], d: Direction, length: float) -> list[Array]:
+    """The same by central differences, which only near the exact value; a check on it."""
+    ahead, behind = (
+        g([entry + sign * length * d[i] if i in d else entry for i, entry in enumerate(z)]) for sign in (1, -1)
+    )
+    return [(a - b) / (2 * length) for a, b in zip(ahead, behind, strict=True)]
+
+
+def _size(arrays: Sequence[Array]) -> float:
+    return max((float(np.abs(a).max(initial=0.0)) for a in arrays), default=0.0)
 
 
 # ---- leading axes ----------------------------------------------------------------------------------------------------

@@ -31,17 +31,19 @@ zero; terms whose tangent is zero are never written down, and T gives the entrie
 Under `vmap` operands get leading axes, of length 1 where nothing is mapped. The host loops over them or, where no
 parameter changes, folds them into the batch.
 
-The module is a static parameter, compared by identity. A compiled program holds a reference to it, as to all its
-constants, for as long as `jit` keeps the program. Outside `jit` the host is called directly: nothing is compiled or kept.
+The module is a static parameter, compared by identity. What JAX traced, under `jit` and in newer versions under `grad`
+as well, stays in its caches, and the module with it; jax.clear_caches() lets go. Outside `jit` the host is called
+directly: nothing is compiled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, reduce
 from operator import add
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
@@ -76,8 +78,8 @@ def gradient(
 def _require_order(f: FlatModule, order: int) -> None:
     if order > MAX_ORDER:
         raise NotImplementedError(
-            f"derivative of order {order} of {f}; expected order {MAX_ORDER} at most: evref has first derivatives by hand, "
-            "second ones by a complex step through these, and no more"
+            f"derivative of order {order} of {f}; expected order {MAX_ORDER} at most: evref has first derivatives by "
+            "hand, second ones by a complex step through these, and no more"
         )
     if order == MAX_ORDER:
         f.require_analytic()
@@ -110,9 +112,26 @@ def _result_shapes(
 def _abstract(
     *operands: Any, f: FlatModule, n_leading: int, along: Along, wrt: tuple[int, ...] | None = None
 ) -> list[ShapedArray]:
+    _refuse_tracked(operands)
     leading = np.broadcast_shapes(*(operand.shape[:n_leading] for operand in operands))
     shapes = _result_shapes(f, n_leading, operands, wrt)
     return [ShapedArray(leading + shape, operands[0].dtype) for shape in shapes]
+
+
+def _refuse_tracked(avals: Sequence[Any]) -> None:
+    """`shard_map` writes into types along which axes of the mesh values vary, and decides by it what gradients sum.
+
+    How a primitive says so of its results is not public and changes from version to version. Without it gradients of
+    what is the same everywhere would be those of one device, without an error.
+    """
+    for aval in avals:
+        varying = getattr(aval, "vma", None) or getattr(getattr(aval, "mat", None), "varying", None)
+        if varying:
+            axes = ", ".join(sorted(map(repr, varying)))
+            raise NotImplementedError(
+                f"evref inside jax.shard_map, on values that vary along {axes}; "
+                "expected jax.shard_map(..., check_vma=False), with which values and gradients are right"
+            )
 
 
 def _on_host(
@@ -132,7 +151,7 @@ def _on_host(
 
 def _evaluate(*operands: Any, **params: Any) -> list[Any]:
     """Outside jit."""
-    return [jnp.asarray(result) for result in _on_host(*map(np.asarray, operands), **params)]
+    return [jax.device_put(result) for result in _on_host(*map(np.asarray, operands), **params)]
 
 
 def _lower(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]:
@@ -199,15 +218,21 @@ def _gradient_jvp(
 
 
 # ---- reverse mode: the transposes ------------------------------------------------------------------------------------
-def _linear(directions: Sequence[Direction]) -> tuple[int, Direction]:
-    """Which direction is asked for, and its entries.
+def _asked(entries: Iterable[Any]) -> bool:
+    return any(map(ad.is_undefined_primal, entries))
 
-    An entry that is known beside others that are not is a zero that JAX wrote out: the map is linear in all of them.
-    """
-    for i, d in enumerate(directions):
-        if asked := {j: entry for j, entry in d.items() if ad.is_undefined_primal(entry)}:
-            return i, asked
-    raise ValueError("transpose by z, in which derivatives are not linear; expected a function linear in its argument")
+
+def _linear(z: Sequence[Any], directions: Sequence[Direction], u: Sequence[Any] = ()) -> int:
+    """Which argument is asked for: the place of a direction, or after these that of u. It must be linear in what is."""
+    asked = [i for i, entries in enumerate([*(d.values() for d in directions), u]) if _asked(entries)]
+    if _asked(z) or len(asked) != 1:
+        raise ValueError("transpose of a derivative by more than one direction, or by z; expected a linear function")
+    return asked[0]
+
+
+def _asked_entries(d: Direction) -> Direction:
+    """Those of the direction asked for. The rest are zeros that JAX wrote out: the map is linear in all of them."""
+    return {j: entry for j, entry in d.items() if ad.is_undefined_primal(entry)}
 
 
 def _unmapped(result: Any, like: Any) -> Any:
@@ -223,9 +248,11 @@ def _by_direction(directions: Sequence[Direction], i: int, asked: Direction, gra
 
 
 def _derivative_transpose(c: Any, *operands: Any, f: FlatModule, n_leading: int, along: Along) -> list[Any]:
+    if isinstance(c, ad.Zero):
+        return [None] * len(operands)
     z, directions, _ = _split(f, along, operands)
-    i, asked = _linear(directions)
-    others = [*directions[:i], *directions[i + 1 :]]
+    i = _linear(z, directions)
+    asked, others = _asked_entries(directions[i]), [*directions[:i], *directions[i + 1 :]]
     grads = gradient(f, n_leading, z, others, c, tuple(asked))
     return [*(None for _ in z), *_by_direction(directions, i, asked, grads)]
 
@@ -235,11 +262,13 @@ def _gradient_transpose(
 ) -> list[Any]:
     z, directions, (u,) = _split(f, along, operands)
     d = _moving(dict(zip(wrt, c, strict=True)))
-    if ad.is_undefined_primal(u):
+    if not d:
+        return [None] * len(operands)
+    i = _linear(z, directions, [u])
+    if i == len(directions):
         by_u = _unmapped(derivative(f, n_leading, z, [*directions, d]), u)
         return [*(None for _ in operands[:-1]), by_u]
-    i, asked = _linear(directions)
-    others = [*directions[:i], *directions[i + 1 :]]
+    asked, others = _asked_entries(directions[i]), [*directions[:i], *directions[i + 1 :]]
     grads = gradient(f, n_leading, z, [*others, d], u, tuple(asked))
     return [*(None for _ in z), *_by_direction(directions, i, asked, grads), None]
 
