@@ -15,6 +15,7 @@ from . import checks
 from .contract import Module
 from .filters import catalogue
 from .graph import Graph
+from .graph.shifts import Shift
 from .verify.compare import Comparison, MismatchError, compare
 from .verify.foreign.find import Framework
 from .verify.loading import TargetError, described, find, load, module_of, split
@@ -26,7 +27,8 @@ DESCRIPTION = """\
 
       a function or class build(graph, ...) whose first argument is called graph and that returns a layer: it is built
       on many graphs, on which wrong readings differ, in many configurations; arguments that the filter has too
-      (order, in_features, out_features, bias, ...) are varied, unless --set fixes them;
+      (order, in_features, out_features, bias, ...) are varied, unless --set fixes them; S is the matrix of weights, and
+      where the filter's publication has another one, such as "gcn", that one in its turn, unless --shift says which;
 
       a layer on one graph: a function of (params, x), a torch.nn.Module, a JAX function, or an object with forward and
       backward. The graph is the object `graph` of the same file, or that of --graph; --set says which configuration.
@@ -61,6 +63,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="an argument of the filter, e.g. order=3; again for others",
+    )
+    command.add_argument(
+        "--shift", choices=get_args(Shift), help="S that is made of the weights, as by graph.with_shift"
     )
     command.add_argument("--parameters", metavar="OBJECT", help="dict: your names of the parameters -> ours")
     command.add_argument("--call", metavar="OBJECT", help="function (layer, x) or (layer, params, x) that runs it")
@@ -100,7 +105,9 @@ def _report(arguments: argparse.Namespace, seed: int) -> Comparison:
             raise TargetError(f"{arguments.layer} is built on many graphs; --graph is for a layer on one graph")
         return _on_many_graphs(arguments, layer, settings, options, seed)
     else:
-        reference = _reference(arguments.filter, settings, _graph(arguments, home, beside))
+        graph = _graph(arguments, home, beside)
+        shifted = graph.with_shift(arguments.shift) if arguments.shift else graph
+        reference = _reference(arguments.filter, settings, shifted)
     return compare(layer, reference, seed=seed, **options)
 
 
@@ -123,7 +130,7 @@ def _on_many_graphs(
     filt = _filter_class(arguments.filter)
     _require_known(settings, filt)
     try:
-        return assert_matches(build, filt, seed=seed, **options, **settings)
+        return assert_matches(build, filt, seed=seed, shift=arguments.shift, **options, **settings)
     except MismatchError as mismatch:
         return mismatch.report
     except BuildError as error:
@@ -143,8 +150,8 @@ def _own_reference(arguments: argparse.Namespace, settings: dict[str, Any]) -> M
     if not isinstance(found, Module):
         what = f"--as {arguments.filter} is {described(found)}"
         raise TargetError(f"{what}; expected a filter, layer or network of evref")
-    if settings or arguments.graph:
-        option = "--set" if settings else "--graph"
+    if settings or arguments.graph or arguments.shift:
+        option = "--set" if settings else "--graph" if arguments.graph else "--shift"
         raise TargetError(f"{option} is for a filter by its name; {arguments.filter} has a graph and sizes of its own")
     return found
 

@@ -84,9 +84,9 @@ def assert_matches(
     graphs : dict, optional
         Name -> :class:`evref.Graph`; :func:`revealing_graphs` by default.
     shift : str, optional
-        The layer and the filter are built on ``graph.with_shift(shift)``. By default once on the weights as they are, and
-        once on the shift that the filter's publication uses ("gcn", "scaled_laplacian", ...), where there is one. For a
-        layer that normalises the weights itself they are ``graph.origin[0].S``.
+        The layer and the filter are built on ``graph.with_shift(shift)``. By default once on the weights as they are
+        and once on the shift that the filter's publication uses ("gcn", "scaled_laplacian", ...), where there is one.
+        For a layer that normalises the weights itself they are ``graph.origin[0].S``.
     parameters : dict or callable, optional
         As for :func:`evref.compare`, or a function of the reference that gives such a dict: names may depend on the
         order.

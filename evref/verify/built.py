@@ -234,9 +234,7 @@ def as_filter(filt: Any) -> Any:
             raise ValueError(f"filt is {filt!r}; expected one of {', '.join(catalogue)}{did_you_mean(filt, catalogue)}")
         return catalogue[filt]
     if isinstance(filt, type) and not issubclass(filt, Filter):
-        raise TypeError(
-            f"filt is the class {filt.__name__}; expected a filter of the catalogue, its name or a function"
-        )
+        raise TypeError(f"filt is the class {filt.__name__}; expected a filter's name, its class or a function")
     if not callable(filt):
         hint = "; it is a filter on one graph: evref.compare is for that" if isinstance(filt, Module) else ""
         raise TypeError(f"filt is {type(filt).__name__}; expected a filter's name, its class or a function{hint}")
