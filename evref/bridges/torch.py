@@ -227,6 +227,8 @@ def as_torch(module: Module) -> Callable[[Mapping[str, Tensor], Tensor], Tensor]
     key, names = key_of(module), list(module.parameter_shapes())
 
     def function(params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        if not isinstance(params, Mapping):
+            raise TypeError(f"params is {type(params).__name__}; expected a dict of named tensors")
         if params.keys() != set(names):
             raise ValueError(f"params has the names {sorted(params)}; {type(module).__name__} expects {sorted(names)}")
         return run(module, key, names, [params[name] for name in names], x)
