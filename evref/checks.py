@@ -62,6 +62,8 @@ def as_array(name: str, value: Any, dtype: Any = None) -> np.ndarray:
         return np.asarray(value, dtype)
     except ValueError as error:  # ragged nesting
         raise ValueError(f"{name} is not a rectangular array: {error}") from None
+    except (TypeError, RuntimeError) as error:  # a tensor on another device, or one that requires gradients
+        raise TypeError(f"{name} is {type(value).__name__}, which NumPy cannot read: {error}") from None
 
 
 def is_labelled(value: Any) -> bool:
@@ -105,7 +107,10 @@ def as_floating(name: str, value: Any) -> np.ndarray:
 
 def as_dtype(name: str, value: Any) -> np.dtype:
     """float32 or float64, however it is spelt."""
-    dtype = np.dtype(value)
+    try:
+        dtype = np.dtype(value)
+    except (TypeError, ValueError):  # torch.float32, a name that means nothing
+        raise TypeError(f"{name} is {value!r}; supported are float32 and float64") from None
     if dtype not in FLOATING:
         raise TypeError(f"{name} is {dtype}; supported are float32 and float64")
     return dtype

@@ -137,7 +137,7 @@ class Module:
             shapes = self.__dict__["_parameter_shapes"] = self.parameter_shapes()
         if params.keys() != shapes.keys():
             raise ValueError(
-                f"{argument} has the names {sorted(params)}; {type(self).__name__} expects {sorted(shapes)}"
+                f"{argument} has the names {sorted(params, key=str)}; {type(self).__name__} expects {sorted(shapes)}"
             )
         arrays = {}
         for name, shape in shapes.items():

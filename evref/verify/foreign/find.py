@@ -97,7 +97,7 @@ def calling(function: Any, names: Sequence[str]) -> Callable[[Any, Any], Any]:
     """
     try:
         arguments = dict(inspect.signature(function).parameters)
-    except (TypeError, ValueError):  # some built-in functions do not say
+    except Exception:  # some built-in functions do not say, and objects of the user's may not want to be asked
         return cast(Callable[[Any, Any], Any], function)
     named = {name: a for name, a in arguments.items() if a.kind not in (a.VAR_POSITIONAL, a.VAR_KEYWORD)}
     any_name = any(a.kind is a.VAR_KEYWORD for a in arguments.values())
@@ -134,7 +134,7 @@ def _takes(function: Any, n: int) -> bool:
     """Whether it can be called with n arguments, as far as it says."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some built-in functions do not say
+    except Exception:  # as above
         return True
     try:
         signature.bind(*[None] * n)
@@ -156,7 +156,7 @@ def _written(argument: inspect.Parameter) -> str:
 def likely_frameworks(function: Any) -> dict[str, bool]:
     """Those that the function's code names, then those of its file, then NumPy and the rest of what is loaded.
 
-    True where the code names that one and no other: no other needs to be tried if that one runs.
+    True where the code names that one of torch and JAX, and not both: if it runs in that one, it is meant for it.
     """
     imported = set(_names_in(_code_of(function))) & {"torch", "jax"}  # perhaps by the function, when it is called
     known: list[str] = [
@@ -165,7 +165,7 @@ def likely_frameworks(function: Any) -> dict[str, bool]:
     used, there = ({_owner(value) for value in values(function)} for values in (_values_used, _values_of_the_file))
     used |= imported
     first = [name for name in known if name in used]
-    certain = len(first) == 1 and "numpy" not in used
+    certain = len(first) == 1
     if not first and "numpy" in used:
         first = ["numpy"]
     order = dict.fromkeys([*first, *(name for name in known if name in there), "numpy", *known], False)
@@ -209,18 +209,29 @@ def _code_of(function: Any) -> CodeType | None:
 
 
 def _values_used(function: Any) -> Iterator[Any]:
+    """What the function names, and what the functions of the same file that it names do."""
     yield function
-    plain, code = _unwrapped(function), _code_of(function)
-    file: dict[str, Any] = getattr(plain, "__globals__", {})
-    yield from (file[name] for name in _names_in(code) if name in file)
+    todo, seen = [_unwrapped(function)], set[int]()
+    file: dict[str, Any] = getattr(todo[0], "__globals__", {})
+    while todo:
+        plain = todo.pop()
+        if id(plain) in seen:
+            continue
+        seen.add(id(plain))
+        for value in _values_named_in(plain, file):
+            yield value
+            inner = _unwrapped(value) if callable(value) else None
+            if isinstance(inner, FunctionType) and inner.__globals__ is file:
+                todo.append(inner)
+
+
+def _values_named_in(plain: Any, file: dict[str, Any]) -> Iterator[Any]:
+    yield from (file[name] for name in _names_in(getattr(plain, "__code__", None)) if name in file)
     for cell in getattr(plain, "__closure__", None) or ():
         try:
-            value = cell.cell_contents
+            yield cell.cell_contents
         except ValueError:  # not filled yet
             continue
-        yield value
-        if isinstance(value, FunctionType) and value.__globals__ is file:
-            yield from (file[name] for name in _names_in(value.__code__) if name in file)
 
 
 def _names_in(code: CodeType | None) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -60,7 +61,10 @@ def set_generators(states: dict[str, Any]) -> None:
 
 
 def _settings() -> list[Setting]:
-    settings = [Setting("NumPy's error handling (np.seterr)", np.geterr, lambda value: np.seterr(**value))]
+    settings = [
+        Setting("NumPy's error handling (np.seterr)", np.geterr, lambda value: np.seterr(**value)),
+        Setting("the current folder", os.getcwd, os.chdir),
+    ]
     if _loaded("torch"):
         settings += _of_torch()
     if _loaded("jax"):

@@ -44,12 +44,15 @@ class NumpyLayer:
         if self.backward is None:
             raise TypeError("backward is None; expected a function for the gradients")
         y, tape, given, signal = self._forward(params, x)
-        cotangent = grad_y(y).astype(x.dtype)
+        upstream = grad_y(y).astype(x.dtype)
+        cotangent = upstream.copy()
         entries = dict(given)
         with running("the backward pass"):
             result = self.backward(given, tape, cotangent)
         require_same_entries(given, entries)
         _require_untouched(given, params, signal, x, "backward")
+        if not np.array_equal(cotangent, upstream, equal_nan=True):
+            raise LayerProblem("mutates", "backward changes grad_y in place; expected it untouched (grad_y.copy())")
         if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], Mapping)):
             raise LayerProblem(
                 "type", f"backward returned {described(result)}; expected (grads, grad_x), grads a dict by name"
@@ -104,7 +107,7 @@ def _gradient(what: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 def _checked(y: Any, dtype: np.dtype, taped: bool) -> np.ndarray:
     if not isinstance(y, np.ndarray) or isinstance(y, np.ma.MaskedArray):
-        expected = "one array, the output, or (output, tape)" if taped else "one array, the output"
+        expected = "one numpy.ndarray, the output" + (", or (output, tape)" if taped else "")
         raise LayerProblem("type", f"the layer returned {described(y)}; expected {expected}")
     if y.dtype.newbyteorder("=") != dtype:
         hint = " (y.real is its real part)" if y.dtype.kind == "c" else ""

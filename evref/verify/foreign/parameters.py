@@ -34,8 +34,10 @@ class ParameterMap:
         self._require_complete()
 
     def _piece(self, theirs: str, value: Any) -> tuple[str, Steps]:
-        ours, *steps = (value,) if isinstance(value, str) else value
-        if ours not in self.shapes:
+        if not isinstance(theirs, str):
+            raise TypeError(f"parameters has the key {theirs!r}; expected names, of the layer's parameters")
+        ours, *steps = value if isinstance(value, (tuple, list)) and value else (value,)
+        if not isinstance(ours, str) or ours not in self.shapes:
             hint = did_you_mean(ours, self.shapes) if isinstance(ours, str) else ""
             raise ValueError(f"parameters[{theirs!r}] is {value!r}; expected one of {', '.join(self.shapes)}{hint}")
         for step in steps:
@@ -75,14 +77,14 @@ class ParameterMap:
         """Gradients in our names and shapes; and those of dense matrices outside the support, by their names."""
         total, outside = self._zeros(), {}
         for theirs, (ours, steps) in self.pieces.items():
-            if "dense" in steps:
+            if _is_dense(steps):
                 outside[theirs] = self._outside(grads[theirs], ours, steps)
             total[ours] += self._adjoint(grads[theirs], ours, steps)
         return total, outside
 
     def has_dense(self) -> bool:
         """Whether some parameter of theirs has entries where ours have none."""
-        return any("dense" in steps for _, steps in self.pieces.values())
+        return any(_is_dense(steps) for _, steps in self.pieces.values())
 
     # ---- one piece -------------------------------------------------------------------------------------------------
     def _owner(self, ours: str) -> Any:
@@ -105,14 +107,14 @@ class ParameterMap:
         for step in steps[:-1]:
             shapes.append(self._step(shapes[-1], ours, step))
         for step, before in zip(reversed(steps), reversed(shapes), strict=False):
-            if step == "T":
+            if isinstance(step, str) and step == "T":
                 grad = grad.swapaxes(-1, -2)
             elif isinstance(step, str):
                 rows, columns = entries_of(self._owner(ours))
                 grad = grad[..., rows, columns]
             else:
                 full = np.zeros(before.shape)
-                full[step] = grad
+                np.add.at(full, step, grad)  # an index may be there twice
                 grad = full
         return grad
 
@@ -129,3 +131,7 @@ class ParameterMap:
         """The gradient with zeros where our parameter has an entry."""
         support = self._forward(np.ones(self.shapes[ours]), ours, steps)
         return np.where(support == 0, grad, 0.0)
+
+
+def _is_dense(steps: Steps) -> bool:
+    return any(isinstance(step, str) and step == "dense" for step in steps)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 CAST = "the output is {0} for parameters and x of {1}; expected {1}: something is cast inside"
+NOT_OF_NUMPY = ' (for a function of NumPy say framework="numpy")'
 INSTALLED = ("site-packages", "dist-packages")
 FRAMEWORKS = ("torch", "jax", "jaxlib", "numpy", "scipy", "numba")
 GENERATED = ("<frozen", "<__array_function__", "<eval_with_key", "<@beartype")

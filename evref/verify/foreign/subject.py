@@ -172,26 +172,41 @@ def make_subject(
     if is_torch_module(layer):
         require_parameters(layer, theirs)
     problems: list[LayerProblem] = []
+    without_gradients: list[Subject] = []  # perhaps the function is meant for another framework
     for adapter in adapters(layer, list(mapped.pieces), call, backward, framework):
-        dtypes = adapter.dtypes() if dtype is None else [np.dtype(dtype)]
-        for tried in dtypes:
-            fitting, found = [], []
-            for where in candidates(layout, x.ndim - 1):
-                subject = Subject(adapter.fresh(), mapped, where, tried, y.shape[1:], dtype is None)
-                try:
-                    value = subject.output(params, x)
-                except LayerProblem as problem:
-                    found.append((problem, where))
-                    continue
-                if _alike(value, y):
-                    return subject
-                fitting.append(subject)
-            if fitting:
-                return fitting[0]
-            problems.append(_most_telling(found))
-        if adapter.certain and _rank(problems[-1]) == 0:
+        for tried in adapter.dtypes() if dtype is None else [np.dtype(dtype)]:
+            subjects = [
+                Subject(adapter.fresh(), mapped, where, tried, y.shape[1:], dtype is None)
+                for where in candidates(layout, x.ndim - 1)
+            ]
+            found = _fitting(subjects, params, x, y)
+            if isinstance(found, LayerProblem):
+                problems.append(found)
+                continue
+            if adapter.certain or not adapter.autodiff or _gives_gradients(found, params, x, y):
+                return found
+            without_gradients.append(found)
+            break
+        if adapter.certain and problems and _rank(problems[-1]) == 0:
             break  # it is of this framework, and what it returns is wrong
-    raise min(problems, key=_rank)
+    if without_gradients and all(_rank(problem) > 0 for problem in problems):
+        return without_gradients[0]
+    raise min(problems, key=_rank)  # of those that say as much the first
+
+
+def _fitting(subjects: list[Subject], params: Arrays, x: Array, y: Array) -> Subject | LayerProblem:
+    """The first layout whose output is nearly y, or else the first that fits; or why none does."""
+    fitting, problems = [], []
+    for subject in subjects:
+        try:
+            value = subject.output(params, x)
+        except LayerProblem as problem:
+            problems.append((problem, subject.layout))
+            continue
+        if _alike(value, y):
+            return subject
+        fitting.append(subject)
+    return fitting[0] if fitting else _most_telling(problems)
 
 
 def _rank(problem: LayerProblem) -> int:
@@ -205,6 +220,14 @@ def _most_telling(found: list[tuple[LayerProblem, Layout]]) -> LayerProblem:
     if problem.kind == "raises" and len({other.text for other, _ in found}) > 1:
         return LayerProblem("raises", f"{problem.text}, called with ({where.name})", problem.line)
     return problem
+
+
+def _gives_gradients(subject: Subject, params: Arrays, x: Array, y: Array) -> bool:
+    try:
+        replace(subject, adapter=subject.adapter.fresh()).observe(params, x, np.zeros_like(y))
+    except LayerProblem:
+        return False
+    return True
 
 
 def _succeeds(subject: Subject, params: Arrays, x: Array) -> bool:

@@ -20,6 +20,9 @@ def copied(module: Any, dtype: Any = None) -> Any:
     try:
         with running("copying the module (copy.deepcopy)"), torch.inference_mode(False):
             made = copy.deepcopy(module, _kept_results(module))
+            for parameter in made.parameters():
+                if not parameter.is_leaf:  # of a ScriptModule: gradients would go through the old dtype
+                    parameter.detach_()
     except LayerProblem as problem:
         raise LayerProblem(problem.kind, f"{problem.text}; {NO_COPY}") from problem
     with running("casting the module"), torch.inference_mode(False):
