@@ -132,7 +132,7 @@ def compare(
     if not isinstance(reference, Module):
         hint = "; a graph alone does not say which filter" if hasattr(reference, "fingerprint") else ""
         raise TypeError(f"reference is {type(reference).__name__}; expected a filter, layer or network of evref{hint}")
-    points = _points(reference, params, x, seed)
+    points = _points(reference, params, x, checks.as_count("seed", seed))
     case = Case("", layer, reference, options=options)
     report = _compared([(case, point) for point in points])
     return replace(report, layer=_named(layer), reference=_title(reference), cases=())
@@ -144,6 +144,7 @@ def compare_cases(cases: Iterable[Case], *, seed: int = 0, title: str = "") -> C
     A known mistake is named only if it reproduces every number of every failing case, and predicts nothing else where
     the layer is right.
     """
+    seed = checks.as_count("seed", seed)
     pairs = [
         (case, point)
         for i, case in enumerate(cases)
@@ -156,7 +157,11 @@ def compare_cases(cases: Iterable[Case], *, seed: int = 0, title: str = "") -> C
 
 
 def _named(layer: Any) -> str:
-    return getattr(layer, "__name__", None) or type(layer).__name__
+    try:
+        name = layer.__name__
+    except Exception:  # there is none, or an object of the user's raises when it is asked
+        name = None
+    return name if name and isinstance(name, str) else type(layer).__name__
 
 
 def _title(reference: Module) -> str:
@@ -169,6 +174,8 @@ def _points(reference: Module, params: Any, x: Any, seed: int, batches: Sequence
     if x is not None:
         batch = reference._as_batch("x", x, check_finite=False).astype(np.float64)
         xs = [batch if batch.ndim else batch[None]]
+        if not xs[0].size:
+            raise ValueError(f"x has shape {np.shape(x)}, which has no numbers; expected at least one sample")
     else:
         shape = (4,) if reference.in_shape is None else reference.in_shape
         xs = [rng.standard_normal((n, *shape)) for n in batches]
