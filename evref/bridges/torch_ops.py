@@ -334,5 +334,10 @@ def _differentiate_backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, 
     return None, second, grad_x, grad_grad_y, None
 
 
+def _refuse(ctx: Any, *grads: Any) -> Any:
+    raise NotImplementedError("evref modules have no third derivatives in PyTorch; expected at most two in a row")
+
+
 _forward.register_autograd(_differentiate_forward, setup_context=_save_forward)
 _backward.register_autograd(_differentiate_backward, setup_context=_save_backward)
+_backward_of_backward.register_autograd(_refuse)
