@@ -36,6 +36,7 @@ from .diagnose import TRAIN_MODE, diagnose, too_large
 from .foreign import LayerProblem, NotRepeatable, Subject, make_subject
 from .foreign.find import Framework
 from .foreign.global_state import set_back
+from .foreign.layouts import Layout
 from .foreign.subject import UNSEEDED
 from .patterns import patterns
 from .smallest import simplest_failing, smallest_failing
@@ -210,10 +211,11 @@ def _case_of(trials: Sequence[Trial], pairs: Sequence[tuple[Case, Point]]) -> di
 def _trials(pairs: Sequence[tuple[Case, Point]]) -> list[Trial] | Comparison:
     """Every case at its points, or the report on one that does not run."""
     trials: list[Trial] = []
+    layout = None  # of a case whose shape tells nodes from features; another one may have as many of both
     for case, point in pairs:
         same = [trial.subject for trial, (before, _) in zip(trials, pairs, strict=False) if before is case]
         try:
-            trial = _trial(case, point, same[0] if same else None)
+            trial = _trial(case, point, same[0] if same else None, layout)
         except LayerProblem as problem:
             return _unusable(problem, f" ({case.name})" if case.name else "", case, point)
         except (TypeError, ValueError) as error:  # the options do not fit: say on which case
@@ -222,13 +224,17 @@ def _trials(pairs: Sequence[tuple[Case, Point]]) -> list[Trial] | Comparison:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"{error} ({case.name})") from error
         trials.append(trial)
+        if layout is None and point.x.ndim == 3 and point.x.shape[1] != point.x.shape[2]:
+            layout = trial.subject.layout
     return trials
 
 
-def _trial(case: Case, point: Point, subject: Subject | None) -> Trial:
+def _trial(case: Case, point: Point, subject: Subject | None, layout: Layout | None = None) -> Trial:
     if subject is None:
         y = reference_at(case.reference, point).y
         subject = make_subject(case.layer, case.reference, point.params, point.x, y, **case.options)
+        if layout is not None and layout != subject.layout:
+            subject = _in_layout(subject, layout, point, y)
     point = point.rounded(subject.dtype)
     trial = Trial(case.name, subject, case.reference, point)
 
@@ -246,9 +252,20 @@ def _trial(case: Case, point: Point, subject: Subject | None) -> Trial:
     return trial
 
 
-def _fresh_trial(case: Case) -> Trial:
+def _in_layout(subject: Subject, layout: Layout, point: Point, y: np.ndarray) -> Subject:
+    """In the layout of other cases, unless it does not fit here, or the one that was found gives the reference's y."""
+    other = replace(subject, adapter=subject.adapter.fresh(), layout=layout)
+    try:
+        other.output(point.params, point.x)
+        found = subject.output(point.params, point.x)
+    except LayerProblem:
+        return subject
+    return subject if np.allclose(found, y, rtol=0, atol=1e-3 * np.abs(y).max(initial=0)) else other
+
+
+def _fresh_trial(case: Case, layout: Layout) -> Trial:
     (point,) = _points(case.reference, None, None, 0, (case.batch,))
-    return _trial(case, point, None)
+    return _trial(case, point, None, layout)
 
 
 def _unusable(problem: LayerProblem, where: str, case: Case, point: Point) -> Comparison:
@@ -297,7 +314,7 @@ def _explained(report: Comparison, off: list[Trial], right: list[Trial], cases: 
             found, _ = diagnose(off, right, SINGLE)
         causes = tuple(found)
     first = min(off, key=lambda trial: trial.reference.n_operations() + trial.point.x.size)
-    simplest = simplest_failing(first, cases[id(first)], _fresh_trial)
+    simplest = simplest_failing(first, cases[id(first)], lambda case: _fresh_trial(case, first.subject.layout))
     smallest = smallest_failing(simplest, 40 if too_large(first.reference) else 300)
     if first.case and len(report.cases) > 1:
         smallest = f"{simplest.case}: {smallest}"
