@@ -202,7 +202,10 @@ def _named(causes: tuple[Cause, ...], rows: list[Row]) -> str:
 
 
 def _paragraph(head: str, text: str) -> list[str]:
-    return textwrap.wrap(f"{head}: {text}", WIDTH, initial_indent="  ", subsequent_indent="    ")
+    """Wrapped; a name with hyphens in it, [shift-transposed], stays in one piece."""
+    return textwrap.wrap(
+        f"{head}: {text}", WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
+    )
 
 
 def _table(rows: tuple[Row, ...]) -> list[str]:
