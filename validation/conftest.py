@@ -11,6 +11,7 @@ collect_ignore_glob = [
     "family.py",
     "measure.py",
     "mutation.py",
+    "outside_project",
     "parity.py",
     "peers*.py",
     "terms.py",
