@@ -23,7 +23,7 @@ def simplest_failing(trial: Trial, case: Any, trial_of: Callable[[Any], Trial]) 
 
     `case.simpler` yields what is one step simpler than `case`; the first of them that fails takes its place.
     """
-    left = SIMPLER_TRIES
+    left, output = SIMPLER_TRIES, _output_differs(trial)
     while case.simpler is not None and left > 0:
         for simpler in islice(case.simpler(), left):
             left -= 1
@@ -31,7 +31,7 @@ def simplest_failing(trial: Trial, case: Any, trial_of: Callable[[Any], Trial]) 
                 candidate = trial_of(simpler)
             except (LayerProblem, TypeError, ValueError, ArithmeticError):
                 continue
-            if _differs(candidate):
+            if _differs(candidate, output):
                 trial, case = candidate, simpler
                 break
         else:
@@ -41,11 +41,11 @@ def simplest_failing(trial: Trial, case: Any, trial_of: Callable[[Any], Trial]) 
 
 def smallest_failing(trial: Trial, tries: int) -> str:
     """One sample, as many zeros and ones as the failure allows, in words."""
-    left = [tries]
+    left, output = [tries], _output_differs(trial)
 
     def fails(point: Point) -> bool:
         left[0] -= 1
-        return left[0] >= 0 and _differs(Trial(trial.case, trial.subject, trial.reference, point))
+        return left[0] >= 0 and _differs(Trial(trial.case, trial.subject, trial.reference, point), output)
 
     point = _one_sample(trial.point, fails)
     flat = _Flat(point)
@@ -55,11 +55,17 @@ def smallest_failing(trial: Trial, tries: int) -> str:
     return _in_words(Trial(trial.case, trial.subject, trial.reference, flat.point(vector)))
 
 
-def _differs(trial: Trial) -> bool:
+def _output_differs(trial: Trial) -> bool:
+    """Then it shall differ in the smallest case too: an output is easier to follow than a gradient."""
+    return any(row.status == "off" and row.name == "output" for row in trial.rows())
+
+
+def _differs(trial: Trial, output: bool) -> bool:
     try:
         if not np.isfinite(trial.expected.y).all():
             return False
-        return any(row.status == "off" and row.name != DIFFERENCES for row in trial.rows())
+        off = [row.name for row in trial.rows() if row.status == "off"]
+        return "output" in off if output else any(name != DIFFERENCES for name in off)
     except (LayerProblem, ValueError, ArithmeticError):
         return False
 
