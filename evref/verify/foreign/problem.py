@@ -18,7 +18,7 @@ CAST = "the output is {0} for parameters and x of {1}; expected {1}: something i
 NOT_OF_NUMPY = ' (for a function of NumPy say framework="numpy")'
 INSTALLED = ("site-packages", "dist-packages")
 FRAMEWORKS = ("torch", "jax", "jaxlib", "numpy", "scipy", "numba")
-GENERATED = ("<frozen", "<__array_function__", "<eval_with_key", "<@beartype")
+TYPED = ("<ipython", "<stdin", "<doctest", "<console", "<python-input")  # files of what a user types
 LONGEST = 300  # letters of a message that are shown
 _EVREF = Path(__file__).parents[2]
 _STANDARD = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))
@@ -73,9 +73,11 @@ def _own_line(error: BaseException) -> tuple[str, int] | None:
 
 @lru_cache(maxsize=1000)
 def _nearness(filename: str) -> int:
-    """3 for a file of the user's, 2 for an installed package, 1 for Python, evref and the frameworks."""
+    """3 for a file of the user's, 2 for an installed package or code from a string, 1 for Python and the frameworks."""
     path = Path(filename)
-    if filename.startswith(GENERATED) or _EVREF in path.parents:
+    if filename.startswith("<"):
+        return 3 if filename.startswith(TYPED) else 2 if filename == "<string>" else 1
+    if _EVREF in path.parents:
         return 1
     folders = [i for i, part in enumerate(path.parts) if part in INSTALLED]
     if folders:

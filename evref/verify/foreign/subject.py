@@ -88,11 +88,12 @@ class Subject:
         return first
 
     def _draws_random_numbers(self, params: Arrays, x: Array, near: Callable[[Array, Array], bool]) -> bool:
-        """Whether the same state of the global generators gives the same numbers."""
+        """Whether the same state of the global generators gives the same numbers, and another one others."""
         states = generator_states()
         first = self.output(params, x)
         set_generators(states)
-        return near(first, self.output(params, x))
+        second, third = self.output(params, x), self.output(params, x)
+        return near(first, second) and not near(second, third)
 
     def output(self, params: Arrays, x: Array) -> Array:
         """The output on a batch."""
