@@ -21,6 +21,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import evref as ev  # noqa: E402
 from evref.bridges.torch import EvrefModule, FilterModule, NetworkModule, as_torch  # noqa: E402
+from evref.bridges.torch_ops import key_of  # noqa: E402
 from evref.verify.examples import probe_graph  # noqa: E402
 
 GRAPH = probe_graph(5, "directed")
@@ -360,7 +361,7 @@ def test_seeds():
 @pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, lambda m: pickle.loads(pickle.dumps(m))])
 def test_copies_work_on_their_own(make, copied):
     module = make()
-    expected = module(X)
+    expected = module(X).detach()  # with its graph, it would keep the first module
     twin = copied(module)
     del module
     gc.collect()
@@ -371,19 +372,24 @@ def test_copies_work_on_their_own(make, copied):
 
 
 def test_a_module_that_is_gone_is_named():
-    from evref.bridges.torch_ops import key_of
-
     key = key_of(ev.Tanh())
     gc.collect()
     with pytest.raises(RuntimeError, match=r"key is 'Tanh-.*', of an evref module that no longer exists"):
         torch.ops.evref.forward(key, [], X)
 
 
-def test_the_graph_of_a_computation_keeps_the_module():
+@pytest.mark.parametrize("by_op", [False, True])
+def test_the_graph_of_a_computation_keeps_the_module(by_op):
     x = X.clone().requires_grad_()
-    y = network()(x).sum()
+    module = network()
+    if by_op:
+        y = torch.ops.evref.forward(key_of(module.module), list(module.parameters()), x).sum()
+    else:
+        y = module(x).sum()
+    del module
     gc.collect()
     (grad,) = torch.autograd.grad(y, x, create_graph=True)
+    del y
     gc.collect()
     grad.pow(2).sum().backward()
     assert x.grad.abs().sum() > 0
