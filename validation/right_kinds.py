@@ -59,13 +59,16 @@ class Itself:
 
 
 class Embedded:
-    """The exact image of the filter among edge-variant filters; a sample at a time where weights depend on x."""
+    """The exact image of the filter among edge-variant filters, made in float64; a sample at a time where weights
+    depend on x."""
 
     def __init__(self, reference: Any) -> None:
         self.reference = reference
 
     def forward(self, params: Any, x: Any) -> Any:
-        return np.concatenate([self._of(params, part) for part in np.split(x, len(x))]), None
+        params = {name: p.astype(np.float64) for name, p in params.items()}
+        parts = np.split(x.astype(np.float64), len(x))
+        return np.concatenate([self._of(params, part) for part in parts]).astype(x.dtype), None
 
     def _of(self, params: Any, x: Array) -> Array:
         fixed = () if self.reference.linear else (x[0],)

@@ -40,12 +40,11 @@ from .foreign.layouts import Layout
 from .foreign.subject import UNSEEDED
 from .patterns import patterns
 from .smallest import simplest_failing, smallest_failing
-from .trials import Point, Trial, blocks, drawn_params, quiet, reference_at
+from .trials import SINGLE, Point, Trial, blocks, drawn_params, quiet, reference_at
 
 __all__ = ["Case", "Cause", "Comparison", "MismatchError", "Row", "compare", "compare_cases"]
 
 BATCHES = (3, 1)
-SINGLE = np.dtype(np.float32)
 SIZE = {"off": 3, "nan": 2, "kink": 1, "ok": 0, "not compared": -1}
 
 
@@ -285,12 +284,12 @@ def _judged(trials: list[Trial], cases: Mapping[int, Case]) -> Comparison:
 def _verdict(trials: list[Trial]) -> tuple[Comparison, list[Trial]]:
     """The report without a diagnosis, and the trials on which the layer is off."""
     dtype, notes = trials[0].subject.dtype, []
-    off = [trial for trial in trials if _is_off(trial.rows())]
-    explicit = dtype == SINGLE or not any(trial.subject.may_be_single for trial in off)
-    if off and not explicit and not any(_is_off(trial.rows(SINGLE)) for trial in off):
+    bad = [trial for trial in trials if not all(row.good for row in trial.rows())]
+    explicit = dtype == SINGLE or not any(trial.subject.may_be_single for trial in bad)
+    if bad and not explicit and all(row.good for trial in bad for row in trial.rows(SINGLE)):
         dtype = SINGLE
         notes.append("it agrees to the precision of float32 only: something inside is float32 (dtype=float64 insists)")
-        off = []
+    off = [trial for trial in trials if _is_off(trial.rows(dtype))]
     rows = _worst_rows([trial.rows(dtype) for trial in trials])
     report = Comparison(
         "", "", trials[0].subject.setting, rows, notes=tuple(notes), cases=tuple(_case_results(trials, dtype))
