@@ -1,4 +1,4 @@
-"""What else is expected of a torch.nn.Module: copies, files, dtypes, hooks, threads, processes, errors, memory."""
+"""What is expected of any torch.nn.Module: kinds of x, copies, files, dtypes, hooks, threads, processes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import copy
 import gc
 import io
 import pickle
-import subprocess
-import sys
-import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -17,36 +14,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch.nn.utils import parametrize  # noqa: E402 - needs torch
-from torch.utils.checkpoint import checkpoint  # noqa: E402
+from torch_examples import FILTER, GRAPH, X, gradient, layer, network, signals  # noqa: E402
 
 import evref as ev  # noqa: E402
-from evref.bridges.torch import EvrefModule, FilterModule, NetworkModule, as_torch  # noqa: E402
+from evref.bridges.torch import FilterModule, as_torch  # noqa: E402
 from evref.bridges.torch_ops import key_of  # noqa: E402
-from evref.verify.examples import probe_graph  # noqa: E402
-
-GRAPH = probe_graph(5, "directed")
-FILTER = ev.EdgeVariant(GRAPH, order=2, in_features=1, out_features=2, bias=True)
-
-
-def layer(rng: int = 0, **options) -> FilterModule:
-    return FilterModule(FILTER, rng=rng, **options)
-
-
-def network() -> NetworkModule:
-    return NetworkModule(ev.Network([ev.EdgeVariant(GRAPH, 1), ev.Tanh(), ev.Dense((1, 5), outputs=2)]), rng=0)
-
-
-def signals(*shape: int, seed: int = 0, **options) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64, **options)
-
-
-X = signals(3, 1, 5)
-
-
-def gradient(module: EvrefModule, x: torch.Tensor = X) -> torch.Tensor:
-    module.zero_grad()
-    module(x).pow(2).sum().backward()
-    return module.phi.grad.clone()
 
 
 # ---- inputs ----------------------------------------------------------------------------------------------------------
@@ -102,178 +74,6 @@ def test_numbers_that_are_not_finite_pass():
     x[0, 0, 0] = torch.nan
     y = layer()(x)
     assert y[0].isnan().any() and y[1:].isfinite().all()
-
-
-# ---- errors ----------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("x", "error", "words"),
-    [
-        (X.numpy(), TypeError, "x is ndarray; expected a torch.Tensor"),
-        (X.half(), TypeError, "x has dtype torch.float16; supported are torch.float32 and torch.float64"),
-        (X.to(torch.complex128), TypeError, "x has dtype torch.complex128"),
-        (X.long(), TypeError, "x has dtype torch.int64"),
-        (X.float(), TypeError, r"x has dtype torch.float32, parameter 'phi' has torch.float64; .* module.to"),
-        (X.to_sparse(), TypeError, r"x has layout torch.sparse_coo; .*x.to_dense"),
-        (X.to("meta"), ValueError, "x is on device meta; expected CPU"),
-        (X.mT, ValueError, r"x has shape \(3, 5, 1\); EdgeVariant expects \(batch, 1, 5\)"),
-    ],
-)
-def test_x_that_evref_cannot_read(x, error, words):
-    with pytest.raises(error, match=words):
-        layer()(x)
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "words"),
-    [
-        (lambda m: m.half(), TypeError, "parameter 'phi' has dtype torch.float16"),
-        (lambda m: m.bfloat16(), TypeError, "parameter 'phi' has dtype torch.bfloat16"),
-        (lambda m: m.to("meta"), ValueError, "parameter 'phi' is on device meta; expected CPU"),
-    ],
-)
-def test_parameters_that_evref_cannot_read(change, error, words):
-    with pytest.raises(error, match=words):
-        change(layer())(X)
-
-
-def test_cuda():
-    """There need be none: fake tensors may say that they are there."""
-    from torch._subclasses import FakeTensorMode
-
-    with FakeTensorMode():
-        x = torch.empty(3, 1, 5, dtype=torch.float64, device="cuda")
-    with pytest.raises(ValueError, match="x is on device cuda:0; expected CPU, where evref computes"):
-        layer()(x)
-
-
-def test_autocast():
-    """Its bfloat16 is refused by name; switched off for the layer, all is well."""
-    model = torch.nn.Sequential(torch.nn.Linear(5, 5), layer(dtype=torch.float32))
-    with torch.autocast("cpu"):
-        assert model[1](X.float()).dtype == torch.float32
-        with pytest.raises(TypeError, match="x has dtype torch.bfloat16"):
-            model(X.float())
-
-
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: EvrefModule(3), "module is int; expected a filter, a layer or a network"),
-        (lambda: FilterModule(ev.Tanh()), "filt is Tanh; expected a filter"),
-        (lambda: NetworkModule(FILTER), "net is EdgeVariant; expected a Network"),
-        (lambda: as_torch("gcn"), "module is str; expected a filter, a layer or a network"),
-        (lambda: layer(dtype=torch.float16), "dtype is torch.float16; supported are"),
-        (lambda: as_torch(ev.Tanh())(None, X), "params is NoneType; expected a dict"),
-        (lambda: as_torch(FILTER)({"phi": [1.0], "bias": [1.0]}, X), "parameter 'phi' is list; expected a torch.Tens"),
-    ],
-)
-def test_wrong_types(call, words):
-    with pytest.raises(TypeError, match=words):
-        call()
-
-
-def test_wrong_values():
-    with pytest.raises(ValueError, match="params and rng are both given"):
-        FilterModule(FILTER, layer().numpy_parameters(), rng=0)
-    with pytest.raises(ValueError, match=r"params has the names \[\]; EdgeVariant expects \['bias', 'phi'\]"):
-        as_torch(FILTER)({}, X)
-    with pytest.raises(ValueError, match=r"params\['phi'\] has shape \(1, 2, 1, .*; expected \(2, 2, 1, "):
-        as_torch(FILTER)({"phi": layer().phi[:1], "bias": layer().bias}, X)
-
-
-def test_without_torch():
-    code = "import sys; sys.modules['torch'] = None; import evref.bridges; import evref.bridges.torch"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert run.returncode == 1
-    assert "evref.bridges.torch needs PyTorch, which is not installed; the extra evref[torch] brings it" in run.stderr
-
-
-# ---- what is changed between forward and backward --------------------------------------------------------------------
-@pytest.mark.parametrize("changed", ["x", "phi"])
-def test_changes_in_place_are_refused(changed):
-    module, x = layer(), X.clone().requires_grad_() * 1
-    y = module(x)
-    with torch.no_grad():
-        (x if changed == "x" else module.phi).add_(1)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        y.sum().backward()
-
-
-def test_the_output_may_be_changed_in_place():
-    module = layer()
-    plain, in_place = (torch.nn.Sequential(module, torch.nn.ReLU(inplace=b)) for b in (False, True))
-    expected = [torch.autograd.grad(model(X).pow(2).sum(), module.parameters()) for model in (plain, in_place)]
-    assert all(map(torch.equal, *expected))
-
-
-def test_the_graph_is_freed_after_one_backward_pass():
-    y = layer()(X).sum()
-    y.backward()
-    with pytest.raises(RuntimeError, match="second time"):
-        y.backward()
-
-
-class Saved:
-    """What a weak reference can be made to."""
-
-
-class Doubling(ev.Module):
-    """y = 2 x, and something on its tape that shows how long it lives."""
-
-    name = "doubling"
-    passes: int = 0
-    saved: weakref.ref
-
-    def config(self):
-        return {}
-
-    def _forward(self, params, x):
-        saved = Saved()
-        self.saved = weakref.ref(saved)
-        self.passes += 1
-        return 2 * x, saved
-
-    def _backward(self, params, saved, grad_y):
-        return {}, 2 * grad_y
-
-
-@pytest.mark.parametrize("retain", [False, True])
-def test_the_tape_is_freed_with_the_graph(retain):
-    module, x = Doubling(), X.clone().requires_grad_()
-    loss = as_torch(module)({}, x).sum()
-    loss.backward(retain_graph=retain)
-    gc.collect()
-    assert (module.saved() is not None) == retain and module.passes == 1
-    del loss
-    gc.collect()
-    assert module.saved() is None
-
-
-def test_no_tape_without_gradients():
-    module = Doubling()
-    y = as_torch(module)({}, X)
-    gc.collect()
-    assert module.saved() is None and not y.requires_grad
-
-
-def test_checkpointing_frees_the_tape_before_the_backward_pass():
-    module, x = Doubling(), X.clone().requires_grad_()
-    y = checkpoint(lambda x: as_torch(module)({}, x), x, use_reentrant=False)
-    gc.collect()
-    assert module.saved() is None
-    y.sum().backward()
-    assert module.passes == 2 and (x.grad == 2).all()
-
-
-def test_hooks_that_copy_what_is_saved():
-    """The copy has no tape: the forward pass is computed again."""
-    module = layer()
-    expected = gradient(module)
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: t.detach().numpy(), torch.from_numpy):
-        loss = module(X).pow(2).sum()
-    module.zero_grad()
-    loss.backward()
-    assert torch.equal(module.phi.grad, expected)
 
 
 # ---- PyTorch's ways of changing a module -----------------------------------------------------------------------------
