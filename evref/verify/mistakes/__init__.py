@@ -27,7 +27,19 @@ import numpy as np
 from ...contract import Module, NotRepresentable
 from ...filters.base import Filter
 from ...graph import NotDiagonalizable
-from . import attention, generated, polynomials, recursions, shifts, whole
+from . import (
+    activations,
+    attention,
+    batches,
+    features,
+    generated,
+    gradients,
+    polynomials,
+    rational,
+    recursions,
+    shifts,
+    spectral,
+)
 from .models import Chain, Model
 from .terms import put_together, terms_of, with_bias_of
 from .variants import Variant
@@ -73,13 +85,13 @@ KNOWN_MISTAKES: tuple[Mistake, ...] = (
         "taps",
         "the order or the taps are off by one",
         "tkipf/gcn 25; K of PyG's ChebConv",
-        (polynomials.taps, recursions.terms),
+        (polynomials.taps, rational.iterations, recursions.terms),
     ),
     Mistake(
         "zeroth-term",
         "the term k = 0 is missing, counts twice or is one too many",
         "readings R1 and R11 of the paper",
-        (polynomials.zeroth, recursions.zeroth, generated.missing_root),
+        (polynomials.zeroth, rational.zeroth, recursions.zeroth, generated.missing_root),
     ),
     Mistake(
         "product-order",
@@ -126,8 +138,9 @@ KNOWN_MISTAKES: tuple[Mistake, ...] = (
             recursions.mean_over_neighbours,
             polynomials.mean_over_taps,
             generated.aggregation,
+            attention.means,
         ),
-        (whole.mean_over_features,),
+        (features.mean_over_features,),
     ),
     Mistake(
         "exponent",
@@ -140,28 +153,28 @@ KNOWN_MISTAKES: tuple[Mistake, ...] = (
         "a weight matrix is transposed",
         "GraphNeuralNetworks.jl PR 693",
         (generated.weights_transposed,),
-        (whole.weights_transposed,),
+        (features.weights_transposed,),
     ),
     Mistake(
         "shared-weights",
         "one slice of the weights is used twice, or one filter for all features",
         "GraphNeuralNetworks.jl PR 693",
-        (polynomials.shared_taps, recursions.shared_steps),
-        (whole.shared_filters,),
+        (attention.one_vector, generated.shared_kernels),
+        (features.shared_slices, features.shared_filters),
     ),
     Mistake(
         "first-sample",
         "only the first sample of a batch is convolved",
         "PyTorch Geometric Temporal 298",
         (),
-        (whole.first_sample,),
+        (batches.first_sample,),
     ),
     Mistake(
         "bias",
         "the bias is missing, counts more than once, or is per node instead of per feature",
         "the authors' hybrid script (R11)",
         (),
-        (whole.bias,),
+        (features.bias,),
     ),
     Mistake(
         "outside-support",
@@ -174,7 +187,7 @@ KNOWN_MISTAKES: tuple[Mistake, ...] = (
         "an activation too many, too few, twice, or before the bias",
         "no thread: what a comparison of whole layers shows",
         (),
-        (whole.activations,),
+        (activations.activations,),
     ),
     Mistake(
         "train-mode",
@@ -191,19 +204,19 @@ KNOWN_MISTAKES: tuple[Mistake, ...] = (
         "fourier-inverse",
         "another matrix stands for the inverse Fourier transform U^-1",
         "reading R6 of the paper",
-        (whole.fourier_inverse,),
+        (spectral.fourier_inverse,),
     ),
     Mistake(
         "spline-end",
         "the kernel of a spectral filter has wrong rows",
         "the authors' spectral script",
-        (whole.spline_end,),
+        (spectral.spline_end,),
     ),
     Mistake(
         "sign",
         "a sign, or a factor 2, in a complex or Laplacian filter",
         "no thread: two conventions are in use",
-        (polynomials.signs, shifts.others("sign")),
+        (rational.signs, shifts.others("sign")),
     ),
     Mistake(
         "attention-slope",
@@ -221,15 +234,21 @@ KNOWN_MISTAKES: tuple[Mistake, ...] = (
         "detached",
         "the output is right, but a gradient is cut",
         "PyG 7401, 7428; scikit-network",
-        (attention.detached, recursions.detached_steps),
-        (whole.detached,),
+        (
+            attention.detached,
+            recursions.detached_steps,
+            polynomials.detached_states,
+            rational.detached_iterations,
+            generated.detached,
+        ),
+        (gradients.detached,),
     ),
     Mistake(
         "gradient-scaled",
         "the output is right, but a gradient is off by a constant factor",
         "PyG 7401, 7428; scikit-network",
         (),
-        (whole.gradient_scaled,),
+        (gradients.gradient_scaled,),
     ),
 )
 
@@ -237,8 +256,8 @@ KNOWN_MISTAKES: tuple[Mistake, ...] = (
 def variants_of(module: Module) -> Iterator[tuple[str, str, Model]]:
     """Name of the mistake, sentence and model of every wrong version of `module` that is known."""
     for mistake in KNOWN_MISTAKES:
-        for says, model in _of(mistake, module):
-            yield mistake.name, says, model
+        for variant in _of(mistake, module):
+            yield mistake.name, variant.says, variant.model
 
 
 def _of(mistake: Mistake, module: Module) -> Iterator[Variant]:
@@ -247,28 +266,30 @@ def _of(mistake: Mistake, module: Module) -> Iterator[Variant]:
     if layers is not None:
         for i, layer in enumerate(layers):
             if isinstance(layer, Filter):
-                for says, model in _of(mistake, layer):
-                    replaced = [*layers[:i], model, *layers[i + 1 :]]
-                    yield Variant(f"layer {i}: {says}", Chain(replaced))
+                for variant in _of(mistake, layer):
+                    replaced = [*layers[:i], variant.model, *layers[i + 1 :]]
+                    yield Variant(f"layer {i}: {variant.says}", Chain(replaced))
     elif isinstance(module, Filter):
-        for says, model in _of_terms(mistake, module):
-            yield Variant(says, with_bias_of(module, model))
+        for variant in _of_terms(mistake, module):
+            yield Variant(variant.says, with_bias_of(module, variant.model))
 
 
 def _of_terms(mistake: Mistake, filt: Filter) -> Iterator[Variant]:
     """In every summand of the filter at once, where it has the same words for several; then in one alone."""
     terms = terms_of(filt)
-    found = [{says: model for find in mistake.of_term for says, model in _tried(find, term.core)} for term in terms]
+    found = [[variant for find in mistake.of_term for variant in _tried(find, term.core)] for term in terms]
     cores: list[Model] = [term.core for term in terms]
-    everywhere = {says: None for variants in found for says in variants} if len(terms) > 1 else {}
-    for says in everywhere:
-        if sum(says in variants for variants in found) > 1:
-            models = [variants.get(says, core) for variants, core in zip(found, cores, strict=True)]
-            yield Variant(says, put_together(terms, models))
+    if len(terms) > 1:
+        alike = [{variant.alike or variant.says: variant.model for variant in variants} for variants in found]
+        for says in dict.fromkeys(chain.from_iterable(alike)):
+            if sum(says in models for models in alike) > 1:
+                everywhere = [models.get(says, core) for models, core in zip(alike, cores, strict=True)]
+                yield Variant(says, put_together(terms, everywhere))
     for i, variants in enumerate(found):
         where = f"in {terms[i].label}: " if len(terms) > 1 else ""
-        for says, model in variants.items():
-            yield Variant(where + says, put_together(terms, [*cores[:i], model, *cores[i + 1 :]]))
+        for variant in variants:
+            model = put_together(terms, [*cores[:i], variant.model, *cores[i + 1 :]])
+            yield Variant(where + variant.says, model)
 
 
 def _tried(find: Finder, subject: Any) -> Iterator[Variant]:

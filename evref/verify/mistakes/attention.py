@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ...filters import GraphAttention
-from .models import Array, Arrays, Linear, Mapped, Model
+from .models import Array, Arrays, Linear, Mapped, Model, on_entry, scaled
 from .variants import Variant
 
 
@@ -34,7 +34,8 @@ class OtherAttention:
 
     def _sum(self, entries: Array, index: Array) -> Array:
         out = np.zeros((*entries.shape[:-1], self.filt.graph.n_nodes))
-        np.add.at(out, (..., index), entries)
+        place: Any = (..., index)
+        np.add.at(out, place, entries)
         return out
 
     def forward(self, params: Arrays, x: Array) -> tuple[Array, Any]:
@@ -98,6 +99,34 @@ def direction(core: Any) -> Iterator[Variant]:
 
 def _exchanged(arrays: Arrays) -> Arrays:
     return {**arrays, "source": arrays["target"], "target": arrays["source"]}
+
+
+def one_vector(core: Any) -> Iterator[Variant]:
+    """a . z_i + a . z_j: nothing tells who is heard from who hears."""
+    if not isinstance(core, GraphAttention):
+        return
+    for kept, lost in (("source", "target"), ("target", "source")):
+        model = Mapped(core, _copied(kept, lost))
+        yield Variant(f"one vector for both ends of an edge: a_{kept} stands for a_{lost} too", model)
+
+
+def _copied(kept: str, lost: str) -> Linear:
+    return Linear(
+        lambda p: {**p, lost: p[kept]},
+        lambda g: {**g, kept: g[kept] + g[lost], lost: np.zeros_like(g[lost])},
+    )
+
+
+def means(core: Any) -> Iterator[Variant]:
+    if not isinstance(core, GraphAttention):
+        return
+    counts = np.diff(core.graph.indptr)
+    share = np.repeat(1 / counts, counts)
+    says = "the mean over neighbours of alpha_ij z_j for their sum"
+    yield Variant(says, OtherAttention(core, weights=share))
+    if core.in_features > 1:
+        model = Mapped(core, on_entry("weight", scaled(1 / core.in_features)))
+        yield Variant("the mean over input features for their sum", model)
 
 
 def self_entries(core: Any) -> Iterator[Variant]:

@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ...contract import Parameters
 from ...filters import ECC, MoNet
 from ...filters.generated import GeneratedEdgeVariant, degree_coordinates, edge_attributes
-from .models import Array, Linear, Mapped, on_entry
-from .variants import Variant
+from ...graph import Graph
+from .gradients import without
+from .models import Array, Linear, Mapped, Regraded, in_turn, on_entry, scaled
+from .variants import Variant, only_slice
 
 KNOWN = {"ecc": ("attributes", edge_attributes), "monet": ("pseudo", degree_coordinates)}
 
@@ -47,28 +50,76 @@ def aggregation(core: Any) -> Iterator[Variant]:
         right, wrong = ("the sum", "mean") if core.aggregation == "sum" else ("the mean", "sum")
         yield Variant(f"the {wrong} over neighbours for {right}", _other(core, aggregation=wrong))
     if isinstance(core, MoNet) and core.kernels > 1:
-        R = core.kernels
-        share = Linear(lambda a: a / R, lambda a: a / R)
-        yield Variant("the mean over kernels for their sum", Mapped(core, on_entry("theta", share)))
+        yield Variant("the mean over kernels for their sum", Mapped(core, on_entry("theta", scaled(1 / core.kernels))))
+    if isinstance(core, GeneratedEdgeVariant) and core.root and core.in_features > 1:
+        share = scaled(1 / core.in_features)
+        model = Mapped(core, on_entry("theta", share)) if isinstance(core, MoNet) else _on_last_layer(core, share)
+        yield Variant("the mean over input features for their sum, in the messages alone", model)
+
+
+def alone(core: Any, self_entries: bool) -> Any:
+    """The filter on a graph without edges; what is known of a node's own entry stays."""
+    name, _ = KNOWN[core.name]
+    own = getattr(core, name)[core.graph.diagonal]
+    empty = Graph(sparse.csr_array(core.graph.S.shape))
+    return _other(core, graph=empty, self_entries=self_entries, **{name: own})
+
+
+def shared_kernels(core: Any) -> Iterator[Variant]:
+    if isinstance(core, MoNet) and core.kernels > 1:
+        for names in (("theta",), ("mu", "sigma")):
+            same = in_turn(*(on_entry(name, only_slice(0, 0)) for name in names))
+            yield Variant(f"{' and '.join(names)} of kernel 0 are used for every kernel", Mapped(core, same))
+    if isinstance(core, ECC):
+        for axis, count, role in ((0, core.out_features, "output"), (1, core.in_features, "input")):
+            if count > 1:
+                says = f"the network's weights of {role} feature 0 are used for every {role} feature"
+                yield Variant(says, _on_last_layer(core, only_slice(0, axis)))
+
+
+def _on_last_layer(core: Any, linear: Linear) -> Mapped:
+    """`linear` on the F x G numbers that the last layer gives, axes (F, G, ...)."""
+    F, G, last = core.out_features, core.in_features, len(core.hidden)
+
+    def at(function: Any) -> Any:
+        return lambda a: function(a.reshape(F, G, *a.shape[1:])).reshape(a.shape)
+
+    changed = Linear(at(linear.apply), at(linear.adjoint))
+    return Mapped(core, in_turn(on_entry(f"w{last}", changed), on_entry(f"b{last}", changed)))
+
+
+def detached(core: Any) -> Iterator[Variant]:
+    """Gradients of what makes the weights of the edges."""
+    if isinstance(core, MoNet):
+        says = "the Gaussians are detached: no gradient reaches mu and sigma"
+        yield Variant(says, Regraded(core, without({"mu", "sigma"}, False)))
+    if isinstance(core, GeneratedEdgeVariant) and core.root:
+        made = set(core.parameter_shapes()) - {"root", "bias"}
+        says = "the weights of the edges are detached: no gradient reaches what makes them"
+        yield Variant(says, Regraded(core, without(made, False)))
+    elif isinstance(core, ECC):
+        made = set(core.parameter_shapes()) - {"bias"}
+        says = "the weights of the edges are detached: no gradient reaches the network that makes them"
+        yield Variant(says, Regraded(core, without(made, False)))
 
 
 def missing_root(core: Any) -> Iterator[Variant]:
     if isinstance(core, GeneratedEdgeVariant) and core.root:
         for factor, says in ((0.0, "is missing"), (2.0, "counts twice")):
-            scale = Linear(lambda a, c=factor: c * a, lambda a, c=factor: c * a)
-            yield Variant(f"the weight Theta of the node itself {says}", Mapped(core, on_entry("root", scale)))
+            yield Variant(f"the weight Theta of the node itself {says}", Mapped(core, on_entry("root", scaled(factor))))
 
 
 def weights_transposed(core: Any) -> Iterator[Variant]:
     """The F x G matrix of every edge, read column by column."""
     if not isinstance(core, ECC):
         return
-    F, G, last = core.out_features, core.in_features, len(core.hidden)
+    F, G = core.out_features, core.in_features
     if F > 1 and G > 1:
-        order = np.arange(F * G).reshape(G, F).T.ravel() if F != G else np.arange(F * G).reshape(F, G).T.ravel()
-        rows = Linear(lambda a: a[order], lambda a: a[np.argsort(order)])
-        model = Mapped(Mapped(core, on_entry(f"w{last}", rows)), on_entry(f"b{last}", rows))
-        yield Variant("the F x G matrix that the network gives is transposed", model)
+        columns = Linear(
+            lambda a: a.reshape(G, F, *a.shape[2:]).swapaxes(0, 1),
+            lambda a: a.swapaxes(0, 1).reshape(a.shape),
+        )
+        yield Variant("the F x G matrix that the network gives is transposed", _on_last_layer(core, columns))
 
 
 # ---- Gaussians -------------------------------------------------------------------------------------------------------
@@ -151,6 +202,7 @@ def exponents(core: Any) -> Iterator[Variant]:
         ways += [
             ("the square of sigma is missing in the exponent: (u - mu)^2 / sigma", _gaussian, 0.5),
             ("sigma multiplies in the exponent where it should divide", _gaussian, -1.0),
+            ("sigma, not squared, multiplies in the exponent where sigma^2 should divide", _gaussian, -0.5),
         ]
     for says, shape, power in ways:
         kind = type("OtherGaussians", (OtherGaussians,), {"shape": staticmethod(shape), "power": power})

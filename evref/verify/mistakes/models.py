@@ -43,6 +43,11 @@ def scaled(factor: float) -> Linear:
     return Linear(lambda a: factor * a, lambda a: factor * a)
 
 
+def entrywise(values: Array) -> Linear:
+    """Multiplication entry by entry, its own adjoint."""
+    return Linear(lambda a: a * values, lambda a: a * values)
+
+
 def on_entry(name: str, linear: Linear) -> Linear:
     """`linear` on the array `name` of a dict; the others pass."""
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ...filters import ARMA, CayleyNet, Chebyshev, NodeVariant, Polynomial
-from .models import Array, Linear, Mapped, Model, Transposed, on_entry
-from .terms import fixed_groups, plain
-from .variants import Variant, scaled_slice, set_slice, without_slice
+from ...filters import Chebyshev, NodeVariant, Polynomial
+from .models import Array, Arrays, Linear, Mapped, Model, Transposed, on_entry, scaled
+from .terms import OneHop, SideBySide, fixed_groups, plain
+from .variants import Variant, only_first, scaled_slice, without_slice
 
 NAME = {Polynomial: "phi", Chebyshev: "theta", NodeVariant: "phi"}
 
 
-def _coefficients(core: Any) -> str | None:
+def coefficients(core: Any) -> str | None:
     """Name of the coefficients, whose first axis is k = 0, ..., K."""
     return next((name for kind, name in NAME.items() if isinstance(core, kind)), None)
 
@@ -26,9 +26,11 @@ def _power(core: Any) -> str:
 
 def taps(core: Any) -> Iterator[Variant]:
     """Order and taps off by one."""
-    name = _coefficients(core)
+    name = coefficients(core)
     if name is None:
-        yield from _iterations(core)
+        return
+    if isinstance(core, OneHop):
+        yield from _other_hops(core)
         return
     power = _power(core)
     up = Linear(lambda a: np.concatenate([np.zeros_like(a[:1]), a]), lambda a: a[1:])
@@ -49,37 +51,24 @@ def taps(core: Any) -> Iterator[Variant]:
         )
 
 
-def _iterations(core: Any) -> Iterator[Variant]:
-    """One iteration too few or too many, where iterations share their weights."""
-    if isinstance(core, ARMA) and core.shared and core.iterations > 1:
-        counts = [core.iterations - 1, core.iterations + 1]
-        for count in counts:
-            model: Model = plain(core, iterations=count)
-            if count == 1:  # without feedback there is no w
-                model = Mapped(model, Linear(lambda p: {k: v for k, v in p.items() if k != "w"}, _with_zero_w(core)))
-            yield Variant(f"{count} iterations for {core.iterations}", model)
-    if isinstance(core, CayleyNet):
-        if core.iterations is not None:
-            for count in (core.iterations - 1, core.iterations + 1):
-                if count >= 0:
-                    yield Variant(f"{count} Jacobi iterations for {core.iterations}", plain(core, iterations=count))
-        for name, part in (("c_re", "c_im"),):
-            last = Mapped(core, on_entry(name, without_slice(-1)))
-            yield Variant("the last term k = K is missing", Mapped(last, on_entry(part, without_slice(-1))))
+def _other_hops(core: OneHop) -> Iterator[Variant]:
+    """Theta S^k x with another k."""
+    for order in (0, 2):
+        says = "S is applied twice: Theta S^2 x" if order else "S is not applied at all: Theta x"
+        yield Variant(says, Mapped(Polynomial(core.graph, order, core.in_features, core.out_features), _at(order)))
 
 
-def _with_zero_w(core: ARMA) -> Any:
-    shape = core.parameter_shapes()["w"]
-    return lambda grads: {**grads, "w": np.zeros(shape)}
+def _at(k: int) -> Linear:
+    """phi_1 in the place of phi_k, the others zero."""
+    return Linear(
+        lambda p: {"phi": np.concatenate([np.zeros((k, *p["phi"][1].shape)), p["phi"][1:]])},
+        lambda g: {"phi": np.stack([np.zeros_like(g["phi"][k]), g["phi"][k]])},
+    )
 
 
 def zeroth(core: Any) -> Iterator[Variant]:
-    name = _coefficients(core)
-    if name is None:
-        if isinstance(core, CayleyNet):
-            for factor, says in ((0.0, "the term c_0 is missing"), (2.0, "the term c_0 counts twice")):
-                scale = Linear(lambda a, c=factor: c * a, lambda a, c=factor: c * a)
-                yield Variant(says, Mapped(core, on_entry("c0", scale)))
+    name = coefficients(core)
+    if name is None or isinstance(core, OneHop):
         return
     if core.order:
         yield Variant("the term k = 0 is missing", Mapped(core, on_entry(name, without_slice(0))))
@@ -98,12 +87,7 @@ def recurrence(core: Any) -> Iterator[Variant]:
             ("the first step has a 2 as well: T_1 = 2 S", 2, 2, -1),
             ("the Chebyshev recurrence has w' - 2 S w, the sign of the whole", 1, -2, 1),
         ):
-            basis = basis_of(core.order, first, a, b)
-            into = Linear(
-                lambda p, B=basis: {"phi": np.einsum("jk,kfg->jfg", B, p["theta"])},
-                lambda g, B=basis: {"theta": np.einsum("jk,jfg->kfg", B, g["phi"])},
-            )
-            yield Variant(says, Mapped(powers, into))
+            yield Variant(says, Mapped(powers, _in_powers(basis_of(core.order, first, a, b))))
     elif isinstance(core, Polynomial) and core.order >= 2:
         chebyshev = Chebyshev(core.graph, core.order, core.in_features, core.out_features)
         into = Linear(lambda p: {"theta": p["phi"]}, lambda g: {"phi": g["theta"]})
@@ -115,6 +99,14 @@ def recurrence(core: Any) -> Iterator[Variant]:
             lambda a: np.einsum("jk,jfgb->kfgb", basis, a),
         )
         yield Variant("a Chebyshev recurrence where plain powers belong", Mapped(core, on_entry("phi", into)))
+
+
+def _in_powers(basis: Array) -> Linear:
+    """phi of the powers from theta of another basis."""
+    return Linear(
+        lambda p: {"phi": np.einsum("jk,kfg->jfg", basis, p["theta"])},
+        lambda g: {"theta": np.einsum("jk,jfg->kfg", basis, g["phi"])},
+    )
 
 
 def basis_of(order: int, first: float, a: float, b: float) -> Array:
@@ -146,42 +138,32 @@ def copies(core: Any) -> Iterator[Variant]:
         yield Variant("nodes copy along outgoing instead of incoming edges", wrong)
 
 
-def shared_taps(core: Any) -> Iterator[Variant]:
-    name = _coefficients(core)
-    if name is None or core.order < 1:
-        return
-    for k in range(1, core.order + 1):
-        says = f"one slice is used twice: {name}[{k - 1}] also in the place of {name}[{k}]"
-        yield Variant(says, Mapped(core, on_entry(name, set_slice(k, k - 1))))
-    if core.order >= 2:
-        spread = Linear(_spread_first, _gather_first)
-        yield Variant(f"{name}[1] is used for every k >= 1", Mapped(core, on_entry(name, spread)))
+def detached_states(core: Any) -> Iterator[Variant]:
+    """Powers S^k x that were made beforehand: the gradient of x passes the term k = 0 alone."""
+    name = coefficients(core)
+    if name is not None and core.order and not isinstance(core, OneHop):
+        model = GradientOfX(core, Mapped(core, on_entry(name, only_first())))
+        yield Variant("every S^k x is detached: x has the gradient of the term k = 0", model)
 
 
-def _spread_first(a: Array) -> Array:
-    return np.concatenate([a[:1], np.repeat(a[1:2], len(a) - 1, axis=0)])
+class GradientOfX:
+    """Output and gradients of `model`, but for that of x, which is the one of `other`."""
 
+    def __init__(self, model: Model, other: Model) -> None:
+        self.model, self.other = model, other
 
-def _gather_first(a: Array) -> Array:
-    out = np.zeros_like(a)
-    out[0], out[1] = a[0], a[1:].sum(axis=0)
-    return out
+    def forward(self, params: Arrays, x: Array) -> tuple[Array, Any]:
+        y, tape = self.model.forward(params, x)
+        return y, (tape, self.other.forward(params, x)[1])
+
+    def backward(self, params: Arrays, tape: Any, grad_y: Array) -> tuple[Arrays, Array]:
+        tape, other = tape
+        return self.model.backward(params, tape, grad_y)[0], self.other.backward(params, other, grad_y)[1]
 
 
 def mean_over_taps(core: Any) -> Iterator[Variant]:
-    name = _coefficients(core)
-    if name is not None and core.order:
+    name = coefficients(core)
+    if name is not None and core.order and not isinstance(core, (OneHop, SideBySide)):
         n = core.order + 1
-        model = Mapped(core, y=Linear(lambda y: y / n, lambda y: y / n))
+        model = Mapped(core, y=scaled(1 / n))
         yield Variant("the mean over the terms k = 0, ..., K for their sum", model)
-
-
-def signs(core: Any) -> Iterator[Variant]:
-    """Cayley: (S + i) / (S - i), and 2 Re without the 2."""
-    if isinstance(core, CayleyNet):
-        flip = Linear(lambda a: -a, lambda a: -a)
-        model = Mapped(core, on_entry("c_im", flip))
-        yield Variant("(hS + iI)(hS - iI)^-1 for (hS - iI)(hS + iI)^-1, the sign of i", model)
-        half = Linear(lambda a: a / 2, lambda a: a / 2)
-        model = Mapped(Mapped(core, on_entry("c_re", half)), on_entry("c_im", half))
-        yield Variant("Re instead of 2 Re: the factor 2 is missing", model)

@@ -9,16 +9,17 @@ import numpy as np
 
 from ...filters import EdgeVariant
 from ...graph.pattern import Pattern
-from .models import Array, Arrays, Linear, Mapped, Model, Sum, on_entry
-from .variants import Variant, set_slice, without_slice
+from .models import Array, Arrays, Linear, Mapped, Model, Sum, entrywise, on_entry
+from .terms import Commuting
+from .variants import Variant, without_slice
 
 DENSE_NODES = 200  # up to here products are also tried as dense matrices
 
 
 def transposed(core: Any) -> Iterator[Variant]:
     """Every Phi^(k) transposed: a message runs from i to j where it should run from j to i."""
-    if isinstance(core, EdgeVariant):
-        yield Variant("S is transposed (every Phi is)", on_transposed_graph(core))
+    if isinstance(core, EdgeVariant) and core.order:
+        yield Variant("S is transposed (every Phi is)", on_transposed_graph(core), alike="S is transposed")
 
 
 def on_transposed_graph(core: EdgeVariant) -> Model:
@@ -34,7 +35,8 @@ def on_transposed_graph(core: EdgeVariant) -> Model:
 def product_order(core: Any) -> Iterator[Variant]:
     if not isinstance(core, EdgeVariant) or core.order < 2:
         return
-    yield Variant("the products run Phi(1) ... Phi(k) instead of Phi(k) ... Phi(1)", OldestFirst(core))
+    if not isinstance(core, Commuting):
+        yield Variant("the products run Phi(1) ... Phi(k) instead of Phi(k) ... Phi(1)", OldestFirst(core))
     reverse = Linear(lambda a: np.ascontiguousarray(a[::-1]), lambda a: a[::-1])
     yield Variant("the steps are taken in reverse order, Phi(K) first", Mapped(core, on_entry("phi", reverse)))
     K = core.order
@@ -49,7 +51,7 @@ def terms(core: Any) -> Iterator[Variant]:
     if not isinstance(core, EdgeVariant) or core.order < 1:
         return
     shorter = Mapped(core, on_entry("phi", without_slice(-1)))
-    yield Variant("the last step k = K is missing", shorter)
+    yield Variant("the last step k = K is missing", shorter, alike="the last term k = K is missing")
     yield Variant("only the last state is returned, not the sum of the states", Sum([(1.0, core), (-1.0, shorter)]))
 
 
@@ -133,24 +135,6 @@ def detached_steps(core: Any) -> Iterator[Variant]:
         yield Variant("the gradient is cut between the steps: every state w(k-1) is detached", DetachedSteps(core))
 
 
-def shared_steps(core: Any) -> Iterator[Variant]:
-    if isinstance(core, EdgeVariant) and core.order >= 2:
-        for k in range(1, core.order):
-            says = f"one slice is used twice: phi[{k - 1}] also in the place of phi[{k}]"
-            yield Variant(says, Mapped(core, on_entry("phi", set_slice(k, k - 1))))
-        K = core.order
-        first = Linear(
-            lambda a: np.repeat(a[:1], K, axis=0),
-            lambda a: np.concatenate([a.sum(axis=0, keepdims=True), np.zeros_like(a[1:])]),
-        )
-        yield Variant("phi[0] is used in every step", Mapped(core, on_entry("phi", first)))
-
-
-def entrywise(values: Array) -> Linear:
-    """Multiplication entry by entry, its own adjoint."""
-    return Linear(lambda a: a * values, lambda a: a * values)
-
-
 # ---- models that are no right filter behind a linear map -------------------------------------------------------------
 class Identity:
     """y_f = sum_g x_g, in which no parameter plays a part."""
@@ -169,14 +153,16 @@ class Identity:
 def gather(pattern: Pattern, phi: Array, w: Array) -> Array:
     """Phi w for every pair of features: phi (F, G, nnz), w (batch, F, G, N)."""
     out = np.zeros_like(w)
-    np.add.at(out, (..., pattern.rows), phi * w[..., pattern.indices])
+    place: Any = (..., pattern.rows)
+    np.add.at(out, place, phi * w[..., pattern.indices])
     return out
 
 
 def scatter(pattern: Pattern, phi: Array, v: Array) -> Array:
     """Phi^T v."""
     out = np.zeros_like(v)
-    np.add.at(out, (..., pattern.indices), phi * v[..., pattern.rows])
+    place: Any = (..., pattern.indices)
+    np.add.at(out, place, phi * v[..., pattern.rows])
     return out
 
 

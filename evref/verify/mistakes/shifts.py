@@ -17,7 +17,7 @@ from scipy import sparse
 from ...filters import ARMA, CayleyNet, Chebyshev, NodeVariant, Polynomial, ShiftInvariantEdgeVariant, SpectralGCNN
 from ...filters.base import Filter
 from ...graph import Graph
-from ...graph.shifts import largest_eigenvalue
+from ...graph.shifts import Shift, largest_eigenvalue
 from .models import Model, Transposed
 from .terms import axes_of, fixed_groups
 from .variants import Variant
@@ -172,8 +172,9 @@ def _gcn(W: Any, eye: Any, graph: Graph, options: dict[str, Any]) -> Iterator[Ot
 
 def _symmetric_adjacency(W: Any, eye: Any, graph: Graph, options: dict[str, Any]) -> Iterator[OtherShift]:
     yield OtherShift("self-loops", "self-loops are added before the normalisation, as in GCN", _normalised(W + eye))
-    without = W - sparse.diags_array(W.diagonal(), format="csr")
-    yield OtherShift("self-loops", "self-loops are removed before the normalisation", _normalised(without))
+    if W.diagonal().any():
+        without = W - sparse.diags_array(W.diagonal(), format="csr")
+        yield OtherShift("self-loops", "self-loops are removed before the normalisation", _normalised(without))
     yield from (OtherShift("degree", f"{says} (A = W)", S) for says, S in _by_other_degrees(W, "symmetric"))
 
 
@@ -182,7 +183,9 @@ def _random_walk(W: Any, eye: Any, graph: Graph, options: dict[str, Any]) -> Ite
     yield OtherShift("self-loops", "self-loops are added before the walk", _rows(_inverse(A.sum(axis=1)), A))
     right = options.get("normalize", "rows")
     for says, S in _by_other_degrees(W, right):
-        yield OtherShift("degree", f"{says.replace(', the root is forgotten', '')} (A = W)", S)
+        if says.startswith("D^-1 A by rows"):
+            says = "D^-1 A by rows"
+        yield OtherShift("degree", f"{says} (A = W)", S)
 
 
 def _other_laplacians(W: Any, eye: Any, combinatorial: bool) -> Iterator[tuple[str, str, Any]]:
@@ -195,10 +198,12 @@ def _other_laplacians(W: Any, eye: Any, combinatorial: bool) -> Iterator[tuple[s
         yield "degree", "the Laplacian is not normalised: D - W", degrees - W
         for says, A in _by_other_degrees(W, "symmetric"):
             yield "degree", f"L = I - A', where A' is {says} (A = W)", eye - A
-        yield "self-loops", "a node without edges has 1 on the diagonal of L", eye - _normalised(W)
+        if (np.diff(W.indptr) == 0).any():
+            yield "self-loops", "a node without edges has 1 on the diagonal of L", eye - _normalised(W)
         yield "self-loops", "self-loops are added before the normalisation", eye - _normalised(W + eye)
-        without = W - sparse.diags_array(W.diagonal(), format="csr")
-        yield "self-loops", "self-loops are removed before the normalisation", eye - _normalised(without)
+        if W.diagonal().any():
+            without = W - sparse.diags_array(W.diagonal(), format="csr")
+            yield "self-loops", "self-loops are removed before the normalisation", eye - _normalised(without)
     yield "sign", "the sign of L: W - D for D - W", -(degrees - W) if combinatorial else -normalised
     yield "degree", "W itself stands for the Laplacian", W
 
@@ -206,11 +211,17 @@ def _other_laplacians(W: Any, eye: Any, combinatorial: bool) -> Iterator[tuple[s
 def _laplacian(W: Any, eye: Any, graph: Graph, options: dict[str, Any]) -> Iterator[OtherShift]:
     combinatorial = graph.origin is not None and graph.origin[1] == "laplacian"
     yield from (OtherShift(*other) for other in _other_laplacians(W, eye, combinatorial))
+    L = sparse.csr_array(graph.S.astype(np.float64))
+    top = _radius(graph)
+    yield OtherShift("spectrum-scale", "lambda_max is taken as 2 (L - I for L)", L - eye)
+    if top:
+        yield OtherShift("spectrum-scale", "the spectrum is scaled: 2 L / lambda_max - I for L", L * (2 / top) - eye)
+        yield OtherShift("spectrum-scale", "L / lambda_max for L", L / top)
 
 
 def _scaled_laplacian(W: Any, eye: Any, graph: Graph, options: dict[str, Any]) -> Iterator[OtherShift]:
     combinatorial = options.get("kind") == "combinatorial"
-    name = "laplacian" if combinatorial else "normalized_laplacian"
+    name: Shift = "laplacian" if combinatorial else "normalized_laplacian"
     right = graph.origin[0].with_shift(name).S.astype(np.float64) if graph.origin else eye
     top = options.get("lambda_max") or _radius(Graph(right)) or 2.0
     yield OtherShift("spectrum-scale", "lambda_max is taken as 2 (L - I)", right - eye)
@@ -220,8 +231,11 @@ def _scaled_laplacian(W: Any, eye: Any, graph: Graph, options: dict[str, Any]) -
     if not combinatorial:
         yield OtherShift("spectrum-scale", "lambda_max is taken as 2 and the sign is lost", eye - right)
     for mistake, says, L in _other_laplacians(W, eye, combinatorial):
-        tops = {top, _radius(Graph(L)) if _is_usable(L) else 0.0, 2.0}
-        yield from (OtherShift(mistake, f"{says}, scaled", L * (2 / t) - eye) for t in sorted(tops) if t)
+        own = _radius(Graph(L)) if _is_usable(L) else 0.0
+        scales = {"scaled by its own lambda_max": own, "scaled by that of the right L": top, "lambda_max = 2": 2.0}
+        for words, t in scales.items():
+            if t:
+                yield OtherShift(mistake, f"{says}, {words}", L * (2 / t) - eye)
 
 
 def _normalized_adjacency(W: Any, eye: Any, graph: Graph, options: dict[str, Any]) -> Iterator[OtherShift]:
@@ -232,10 +246,9 @@ def _normalized_adjacency(W: Any, eye: Any, graph: Graph, options: dict[str, Any
         yield OtherShift("spectrum-scale", "S is divided by its largest row sum", W / sums.max())
     top = _radius(Graph(W))
     if top:
-        A = W / top
-        yield OtherShift("degree", "S is multiplied by its largest eigenvalue", W * top)
+        yield OtherShift("spectrum-scale", "S is multiplied by its largest eigenvalue", W * top)
         yield OtherShift("self-loops", "self-loops are added before the division", (W + eye) / _radius(Graph(W + eye)))
-        yield from (OtherShift("degree", f"{s} (A = W)", S) for s, S in _by_other_degrees(W, "none") if S is not A)
+        yield from (OtherShift("degree", f"{says} (A = W)", S) for says, S in _by_other_degrees(W, "none"))
 
 
 def _radius(graph: Graph) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from ...contract import Module
 from ...filters import (
@@ -24,7 +25,20 @@ from ...filters import (
 )
 from ...filters.base import Filter
 from ...filters.hybrid import PolynomialAndEdges
-from .models import Array, Arrays, Linear, Mapped, Model, Sum, WithBias
+from ...graph import Graph
+from .models import Array, Arrays, Linear, Mapped, Model, Sum, WithBias, entrywise
+
+
+class OneHop(Polynomial):
+    """Theta S x as a polynomial of order 1 whose phi_0 is zero: it has no sum over k."""
+
+
+class SideBySide(Polynomial):
+    """A polynomial whose powers go to different output features: what it adds up over k and g is one number."""
+
+
+class Commuting(EdgeVariant):
+    """A recursion whose steps are polynomials of one S: a product of them is the same in every order."""
 
 
 class Term(NamedTuple):
@@ -68,12 +82,12 @@ def terms_of(filt: Filter) -> list[Term]:
         into = Linear(
             lambda p: {"phi": np.stack([np.zeros_like(p["theta"]), p["theta"]])}, lambda g: {"theta": g["phi"][1]}
         )
-        return [Term(Polynomial(graph, 1, G, F), into)]
+        return [Term(OneHop(graph, 1, G, F), into)]
     if isinstance(filt, DCNN):
-        return [Term(Polynomial(graph, filt.order, G, F), _monomials(filt))]
+        return [Term(SideBySide(graph, filt.order, G, F), _monomials(filt))]
     if isinstance(filt, SelectionGCNN):
         masks = [filt._mask(nodes, np.dtype(np.float64)) for nodes in (filt.nodes_in, filt.nodes_out)]
-        keep = [Linear(lambda a, m=mask: a * m, lambda a, m=mask: a * m) for mask in masks]
+        keep = [entrywise(mask) for mask in masks]
         return [Term(Polynomial(graph, filt.order, G, F), None, keep[0], keep[1])]
     if isinstance(filt, Polynomial):
         return [Term(Polynomial(graph, filt.order, G, F))]
@@ -87,7 +101,7 @@ def terms_of(filt: Filter) -> list[Term]:
     if isinstance(filt, ShiftInvariantEdgeVariant):
         Q = filt.basis.support_values
         into = Linear(lambda p: {"phi": p["mu"] @ Q.T}, lambda g: {"mu": g["phi"] @ Q})
-        return [Term(EdgeVariant(graph, filt.order, G, F, zeroth=filt.zeroth), into)]
+        return [Term(Commuting(graph, filt.order, G, F, zeroth=filt.zeroth), into)]
     if isinstance(filt, PolynomialAndEdges):
         return _of_hybrid(filt)
     return [Term(without_bias(filt))]
@@ -115,8 +129,9 @@ def _of_hybrid(filt: PolynomialAndEdges) -> list[Term]:
 
     polynomial = Linear(lambda p: {"phi": p["poly"]}, lambda g: others({"poly": g["phi"]}))
     terms = [Term(Polynomial(graph, K, G, F), polynomial, label="the polynomial part")]
-    part, places, nodes = filt._part, filt._places if filt._part is not None else None, filt._diagonal_nodes
-    if part is not None:
+    nodes = filt._diagonal_nodes
+    if filt._part is not None:
+        part, places = _with_weights_of(graph, filt._part), filt._places
 
         def back(grads: Arrays) -> Arrays:
             own = {"phi": grads["phi"][..., places]}
@@ -134,6 +149,14 @@ def _of_hybrid(filt: PolynomialAndEdges) -> list[Term]:
         )
         terms.append(Term(diagonal, into, label="the diagonal"))
     return terms
+
+
+def _with_weights_of(graph: Graph, part: EdgeVariant) -> EdgeVariant:
+    """The recursion on the chosen entries, which carry the weights that S has there."""
+    S = graph.S.tocsr()[part.graph.rows, part.graph.indices]
+    own = part.graph.rows == part.graph.indices
+    W = sparse.csr_array((np.asarray(S).ravel(), (part.graph.rows, part.graph.indices)), shape=graph.S.shape)
+    return EdgeVariant(Graph(W), **part.config()) if (np.asarray(S).ravel()[~own] != 0).all() else part
 
 
 def put_together(terms: list[Term], models: list[Model]) -> Model:

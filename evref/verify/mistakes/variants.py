@@ -10,10 +10,14 @@ from .models import Array, Linear, Model
 
 
 class Variant(NamedTuple):
-    """A way to make a mistake."""
+    """A way to make a mistake.
+
+    `alike`: the words under which the same thing may be wrong in another summand of the filter, `says` by default.
+    """
 
     says: str
     model: Model
+    alike: str = ""
 
 
 def without_slice(index: int) -> Linear:
@@ -30,19 +34,31 @@ def scaled_slice(index: int, factor: float) -> Linear:
     return Linear(change, change)
 
 
-def set_slice(index: int, source: int, axis: int = 0) -> Linear:
-    """Slice `index` along `axis` replaced by slice `source`; the gradient of both goes to `source`."""
+def only_first() -> Linear:
+    """All but slice 0 of the first axis set to zero."""
+
+    def change(array: Array) -> Array:
+        out = np.zeros_like(array)
+        out[:1] = array[:1]
+        return out
+
+    return Linear(change, change)
+
+
+def set_slice(index: int | slice, source: int) -> Linear:
+    """Slices `index` of the first axis replaced by slice `source`, to which the gradient of all of them goes."""
+    place = slice(index, index + 1) if isinstance(index, int) else index
 
     def apply(array: Array) -> Array:
-        out = np.moveaxis(array, axis, 0).copy()
-        out[index] = out[source]
-        return np.ascontiguousarray(np.moveaxis(out, 0, axis))
+        out = array.copy()
+        out[place] = array[source]
+        return out
 
     def adjoint(grad: Array) -> Array:
-        out = np.moveaxis(grad, axis, 0).copy()
-        out[source] += out[index]
-        out[index] = 0
-        return np.moveaxis(out, 0, axis)
+        out = grad.copy()
+        out[place] = 0
+        out[source] += grad[place].sum(axis=0)
+        return out
 
     return Linear(apply, adjoint)
 

@@ -1,0 +1,140 @@
+"""Known mistakes with the features of any filter: weights transposed or shared, means for sums, the bias."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ...filters import ARMA, DCNN, CayleyNet, GraphAttention, ParallelEdgeVariant
+from ...filters.base import Filter
+from .models import Array, Arrays, Mapped, Model, in_turn, on_entry, scaled
+from .terms import axes_of, plain, with_bias_of, without_bias
+from .variants import Variant, only_slice, set_slice, swapped
+
+
+def weights_transposed(filt: Any) -> Iterator[Variant]:
+    """[f, g] for [g, f]; a square matrix does not tell by its shape."""
+    if not isinstance(filt, Filter) or filt.in_features != filt.out_features or filt.in_features == 1:
+        if isinstance(filt, ARMA) and filt.out_features > 1:
+            yield from _swap(filt, {"w": "kpfg"})
+        elif isinstance(filt, GraphAttention) and filt.out_features == filt.heads * filt.in_features:
+            yield from _swap(filt, {"weight": "hfg"})
+        return
+    axes = {name: letters for name, letters in axes_of(filt).items() if "f" in letters and "g" in letters}
+    shapes = filt.parameter_shapes()
+    axes = {n: l for n, l in axes.items() if shapes[n][l.index("f")] == shapes[n][l.index("g")]}
+    if axes:
+        yield from _swap(filt, axes)
+        if len(axes) > 1:
+            for name in axes:
+                yield from _swap(filt, {name: axes[name]})
+
+
+def _swap(filt: Filter, axes: dict[str, str]) -> Iterator[Variant]:
+    model: Model = filt
+    shapes = filt.parameter_shapes()
+    for name, letters in axes.items():
+        if name in shapes:
+            model = Mapped(model, on_entry(name, swapped(letters.index("f"), letters.index("g"))))
+    if model is not filt:
+        names = " and ".join(name for name in axes if name in shapes)
+        yield Variant(f"the weights {names} are transposed: [f, g] and [g, f] are exchanged", model)
+
+
+ROLES = {"f": "output feature", "g": "input feature", "h": "head", "p": "stack", "r": "kernel", "m": "basis function"}
+
+
+def shared_filters(filt: Any) -> Iterator[Variant]:
+    """The parameters of one feature, head or stack used for all of them."""
+    if not isinstance(filt, Filter):
+        return
+    axes, shapes = axes_of(filt), filt.parameter_shapes()
+    for letter, role in ROLES.items():
+        model: Model = filt
+        for name, letters in axes.items():
+            if letter in letters and shapes[name][letters.index(letter)] > 1:
+                model = Mapped(model, on_entry(name, only_slice(0, letters.index(letter))))
+        if model is not filt:
+            yield Variant(f"the parameters of {role} 0 are used for every {role}", model)
+
+
+def shared_slices(filt: Any) -> Iterator[Variant]:
+    """The coefficients of one step or power in the place of another one's."""
+    if not isinstance(filt, Filter):
+        return
+    shapes = filt.parameter_shapes()
+    taps = {name: shapes[name][0] for name, letters in axes_of(filt).items() if letters.startswith("k")}
+    groups = [("c_re", "c_im")] if isinstance(filt, CayleyNet) else [(name,) for name in taps]
+    for names in groups:
+        n, words = taps[names[0]], " and ".join(names)
+        for k in range(1, n):
+            copy = in_turn(*(on_entry(name, set_slice(k, k - 1)) for name in names))
+            yield Variant(
+                f"one slice is used twice: {words}[{k - 1}] also in the place of {words}[{k}]", Mapped(filt, copy)
+            )
+        if n > 1:
+            first = in_turn(*(on_entry(name, only_slice(0, 0)) for name in names))
+            yield Variant(f"{words}[0] is used for every k", Mapped(filt, first))
+        if n > 2:
+            later = in_turn(*(on_entry(name, set_slice(slice(2, None), 1)) for name in names))
+            yield Variant(f"{words}[1] is used for every later k", Mapped(filt, later))
+
+
+def mean_over_features(filt: Any) -> Iterator[Variant]:
+    """A factor between a sum and a mean over input features, stacks or parallel filters."""
+    if not isinstance(filt, Filter) or isinstance(filt, (DCNN, GraphAttention)):  # no such sum; within the scores
+        return
+    core, G = without_bias(filt), filt.in_features
+    if isinstance(filt, ARMA):
+        if filt.stacks > 1:
+            model: Model = Mapped(core, y=scaled(filt.stacks))
+            yield Variant("the sum over stacks for their mean", with_bias_of(filt, model))
+        factors = {"w0": 1 / G, "v": 1 / G, "w": 1 / filt.out_features}
+        if min(factors.values()) < 1:
+            means = in_turn(*(on_entry(name, scaled(factor)) for name, factor in factors.items()))
+            says = "the mean over features for their sum, in every product"
+            yield Variant(says, with_bias_of(filt, Mapped(core, means)))
+        return
+    counts = {"the mean over input features for their sum": G}
+    if isinstance(filt, ParallelEdgeVariant):
+        counts["the mean over the parallel filters for their sum"] = filt.terms
+        counts["the mean over input features and parallel filters for their sum"] = filt.terms * G
+    for says, count in counts.items():
+        if count > 1:
+            yield Variant(says, with_bias_of(filt, Mapped(core, y=scaled(1 / count))))
+
+
+# ---- bias ------------------------------------------------------------------------------------------------------------
+def bias(filt: Any) -> Iterator[Variant]:
+    if not isinstance(filt, Filter) or not filt.bias:
+        return
+    core = plain(filt)
+    yield Variant("the bias is missing", with_bias_of(filt, core, 0.0))
+    factors = {"the bias is added twice": 2.0, "the bias has the other sign": -1.0}
+    if filt.in_features > 1:
+        factors["the bias is added once per input feature"] = float(filt.in_features)
+    order = getattr(filt, "order", getattr(filt, "iterations", None))
+    if order:
+        factors["the bias is added in each of K steps"] = float(order)
+        factors["the bias is added in each of K + 1 terms"] = float(order + 1)
+    for says, factor in factors.items():
+        yield Variant(says, with_bias_of(filt, core, factor))
+    if filt.out_features == filt.graph.n_nodes:
+        yield Variant("the bias is added per node instead of per feature", BiasPerNode(core))
+
+
+class BiasPerNode:
+    """y_fi = model(x)_fi + bias_i."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def forward(self, params: Arrays, x: Array) -> tuple[Array, Any]:
+        params = dict(params)
+        own = params.pop("bias")
+        y, tape = self.model.forward(params, x)
+        return y + own, tape
+
+    def backward(self, params: Arrays, tape: Any, grad_y: Array) -> tuple[Arrays, Array]:
+        grads, grad_x = self.model.backward({n: p for n, p in params.items() if n != "bias"}, tape, grad_y)
+        return {**grads, "bias": grad_y.sum(axis=(0, 1))}, grad_x
