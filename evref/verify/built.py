@@ -21,7 +21,7 @@ from ..contract import Module, NotRepresentable
 from ..filters import Filter, catalogue
 from ..graph import Graph, NotDiagonalizable, RepeatedEigenvaluesWarning
 from .compare import Case
-from .configurations import Choices, choices, how_many, parameters_of, rows, shown
+from .configurations import VALUES, Choices, choices, how_many, parameters_of, rows, shown
 from .foreign.problem import raised
 from .revealing import PLAIN, SHIFTS, in_words
 
@@ -183,7 +183,7 @@ class Builder:
 
     # ---- simpler ones ----------------------------------------------------------------------------------------------
     def _simpler(self, setting: Setting) -> Iterator[Case]:
-        for simpler in _simpler_settings(setting, self.choices, self.shifts or ()):
+        for simpler in _simpler_settings(setting, self.fixed, self.shifts or ()):
             try:
                 yield self.case(replace(simpler, where=in_words(simpler.weights)))
             except (LeftOut, BuildError):
@@ -194,8 +194,8 @@ def _takes_all(arguments: Mapping[str, Any]) -> bool:
     return any(p.kind is p.VAR_KEYWORD for p in arguments.values())
 
 
-def _simpler_settings(setting: Setting, options: Choices, shifts: tuple[str, ...]) -> Iterator[Setting]:
-    """One step simpler each: what removes most comes first."""
+def _simpler_settings(setting: Setting, fixed: Mapping[str, Any], shifts: tuple[str, ...]) -> Iterator[Setting]:
+    """One step simpler each: what removes most comes first. An order that the caller fixed is lowered too."""
     if setting.batch > 1:
         yield replace(setting, batch=1)
     if setting.shift and PLAIN in shifts:
@@ -203,13 +203,10 @@ def _simpler_settings(setting: Setting, options: Choices, shifts: tuple[str, ...
     graph = setting.weights
     for node in range(graph.n_nodes if graph.n_nodes > 1 else 0):
         yield replace(setting, weights=_without(graph, node))
-    for name, value in setting.config.items():
-        numbers = [v for v in options.get(name, ()) if isinstance(v, int) and not isinstance(v, bool)]
-        smaller = sorted(v for v in numbers if isinstance(value, int) and v < value)
-        if isinstance(value, bool):
-            smaller = [False] if value else []
-        for v in smaller:
-            yield replace(setting, config={**setting.config, name: v})
+    for name, value in {**fixed, **setting.config}.items():
+        if name in VALUES and isinstance(value, int):
+            for lower in sorted(v for v in VALUES[name] if isinstance(v, int) and v < value):
+                yield replace(setting, config={**setting.config, name: lower})
     S = graph.S.toarray()
     edges = [(int(i), int(j)) for i, j in zip(*np.nonzero(S), strict=True) if i <= j or S[i, j] != S[j, i]]
     for weight in (0.0, 1.0):
