@@ -106,10 +106,10 @@ def as_floating(name: str, value: Any) -> np.ndarray:
 
 
 def as_dtype(name: str, value: Any) -> np.dtype:
-    """float32 or float64, however it is spelt."""
+    """float32 or float64, however it is spelt: a name, a type of Python, NumPy, JAX or torch."""
     try:
-        dtype = np.dtype(value)
-    except (TypeError, ValueError):  # torch.float32, a name that means nothing
+        dtype = np.dtype(str(value).removeprefix("torch.") if type(value).__module__ == "torch" else value)
+    except (TypeError, ValueError):  # a name that means nothing
         raise TypeError(f"{name} is {value!r}; supported are float32 and float64") from None
     if dtype not in FLOATING:
         raise TypeError(f"{name} is {dtype}; supported are float32 and float64")
