@@ -120,8 +120,9 @@ def _array(tensor: Tensor) -> np.ndarray:
 
 
 def _tensor(array: np.ndarray) -> Tensor:
-    """In C order, as the fake kernels promise."""
-    return torch.from_numpy(np.asarray(array, order="C"))
+    """In C order, as the fake kernels promise; NumPy gives empty arrays other strides."""
+    tensor = torch.from_numpy(np.asarray(array, order="C"))
+    return tensor if array.size else tensor.new_empty(array.shape)
 
 
 def _named(names: Sequence[str], params: Sequence[Tensor]) -> Parameters:
