@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[1]
 PAGE, README = ROOT / "docs" / "check_my_layer.md", ROOT / "README.md"
 BLOCK = re.compile(r"(?:<!-- (?P<mark>output|file: \S+) -->\n)?```(?P<language>\w+)\n(?P<text>.*?)```", re.S)
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
+ROW = re.compile(r"^\| (?P<have>[^|]+) \| (?P<lines>\d) \| (?P<code>`.+`) \|$", re.M)
 ROUNDING = 1e-4  # smaller numbers are errors and tolerances: they differ from machine to machine
 
 
@@ -38,12 +39,13 @@ class Output(NamedTuple):
     printed: str
 
 
-def outputs(page: str, one_program: bool = True) -> Iterator[Output]:
-    """Runs the blocks of a page in their order, in the current folder, as one program.
+def outputs(page: str, one_program: bool = True, names: dict[str, Any] | None = None) -> Iterator[Output]:
+    """Runs the blocks of a page in their order, in the current folder, as one program on `names`.
 
     Otherwise every block is a program of its own, and only those run whose output the page has.
     """
-    names: dict[str, Any] = {"__name__": "__page__"}
+    names = {} if names is None else names
+    names["__name__"] = "__page__"
     blocks = list(BLOCK.finditer(page))
     for block, following in zip(blocks, [*blocks[1:], None], strict=True):
         shown = following if following is not None and following["mark"] == "output" else None
@@ -78,6 +80,13 @@ def run_commands(text: str) -> str:
             if code:
                 print(f"(exit code {code})")
     return out.getvalue()
+
+
+def lines_to_write(page: str) -> Iterator[tuple[str, int, list[str]]]:
+    """Of each row of the table: what the reader has, how many lines it takes, and these lines."""
+    table = page.split("\n## How much there is to write\n")[1].split("\n## ")[0]
+    for row in ROW.finditer(table):
+        yield row["have"], int(row["lines"]), re.findall(r"`([^`]+)`", row["code"].replace("\\|", "|"))
 
 
 def alike(stated: str, printed: str) -> bool:

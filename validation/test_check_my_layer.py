@@ -2,26 +2,79 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import pytest
-from check_my_layer import BLOCK, PAGE, README, alike, outputs
+from check_my_layer import BLOCK, PAGE, README, alike, lines_to_write, outputs
+from hypothesis import HealthCheck, settings
 
 from evref import cli
+from evref.testing import MismatchError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("jax")
 
 
-@pytest.mark.parametrize("file", [PAGE, README], ids=lambda file: file.name)
-def test_the_page_prints_what_it_says(file, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    page = file.read_text(encoding="utf-8")
-    found = list(outputs(page, one_program=file != README))
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """The folder in which the page ran as one program, what it printed, and its names afterwards."""
+    folder, names = tmp_path_factory.mktemp("page"), {}
+    before = settings.get_current_profile_name()
+    slow = [HealthCheck.too_slow]  # it reads the constants of all modules at its first draw
+    settings.register_profile("page", deadline=None, derandomize=True, database=None, suppress_health_check=slow)
+    settings.load_profile("page")
+    with contextlib.chdir(folder):
+        found = list(outputs(PAGE.read_text(encoding="utf-8"), names=names))
+    yield folder, found, names
+    settings.load_profile(before)
+
+
+def require_alike(page, found):
     assert len(found) == page.count("<!-- output -->")
     for output in found:
         line = page.count("\n", 0, output.start) + 1
         assert alike(output.stated, output.printed), f"line {line}: python validation/check_my_layer.py --write"
+
+
+def test_the_page_prints_what_it_says(ran):
+    require_alike(PAGE.read_text(encoding="utf-8"), ran[1])
+
+
+def test_the_readme_prints_what_it_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = README.read_text(encoding="utf-8")
+    require_alike(page, list(outputs(page, one_program=False)))
+
+
+def test_the_tests_on_the_page_do_what_it_says(ran):
+    names = ran[2]
+    names["test_my_gcn_is_a_gcn"]()
+    names["test_my_cheb_has_its_own_gradients"]()
+    names["test_a_walk_keeps_a_constant"]()
+    with pytest.raises(MismatchError, match="shift-transposed"):
+        names["test_my_polynomial_is_one"]()
+
+
+ROWS = list(lines_to_write(PAGE.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize(("have", "count", "code"), ROWS, ids=[row[0][:30] for row in ROWS])
+def test_so_much_there_is_to_write(have, count, code, ran, monkeypatch, capsys):
+    """The lines of the table run as they stand, and are as many as it says."""
+    folder, _, names = ran
+    monkeypatch.chdir(folder)
+    assert len(code) == count and not any(";" in line for line in code)
+    names = dict(names)
+    for line in code:
+        if line.startswith("evref "):
+            assert cli.main(line.split()[1:]) == 0 and "ok" in capsys.readouterr().out
+        else:
+            exec(line, names)
+
+
+def test_the_table_has_every_use():
+    assert [row[1] for row in ROWS] == [1, 2, 1, 1, 1, 1]
 
 
 def test_the_layer_at_the_top_is_right_when_mended():

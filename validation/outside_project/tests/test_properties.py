@@ -2,14 +2,14 @@
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from traffic_layers import ChebLayer
 
 from evref.testing import graphs, signals
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])  # torch takes its time at first
 @given(graphs(min_nodes=2, directed=False, weights="positive"), st.data())
 def test_a_sensor_that_nobody_hears_changes_nobody(graph, data):
     """With k steps a signal spreads k roads far, not further."""
