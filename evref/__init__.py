@@ -159,7 +159,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What is imported when it is first used: `evref.plot`, `evref.testing`, and `evref.compare`, a tenth of the rest."""
+    """`evref.plot`, `evref.testing` and `evref.compare` are imported when they are first used."""
     if name in ("plot", "testing"):
         return import_module(f"{__name__}.{name}")
     if name == "compare":

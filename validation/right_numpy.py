@@ -1,4 +1,4 @@
-"""Right layers in NumPy with their backward pass by hand: forward(params, x) -> (y, tape), backward(params, tape, grad_y).
+"""Right layers in NumPy, backward pass by hand: forward(params, x) -> (y, tape), backward(params, tape, grad_y).
 
 Three shapes cover what is written here: a sum of given matrices with one coefficient each, a recursion with dense Phi,
 and the iterations of ARMA. The other filters (`WITHOUT`) have no second backward pass by hand.
