@@ -140,6 +140,11 @@ def hybrid_never_masked(reference: Any) -> Layer:
     def layer(params: Params, x: Tensor) -> Tensor:
         y = polynomial(shift, params["poly"], x)
         w = start(params["Phi"], None, x)
+        if "phi0" in params:
+            phi0 = x.new_zeros(*params["phi0"].shape[:2], x.shape[-1])
+            phi0[..., torch.tensor(reference.nodes)] = params["phi0"]
+            y = y + (phi0 * w).sum(2)
+            w = w if reference.reading == "text" else phi0 * w
         for state in recursion(params["Phi"], w):
             y = y + state.sum(2)
         return plus_bias(y, params)
@@ -167,6 +172,15 @@ BROKEN.add(
     hybrid_never_masked,
     parameters={**DENSE, "poly": "poly"},
 )
+for _reading in ("text", "equation"):
+    BROKEN.add(
+        "outside-support",
+        "hybrid_edge_variant",
+        f"dense Phi never masked, {_reading}",
+        typical("hybrid_edge_variant", reading=_reading),
+        hybrid_never_masked,
+        parameters={**DENSE, "poly": "poly", "phi0": "phi0"},
+    )
 
 
 # ---- node-variant: whose coefficients a node copies ------------------------------------------------------------------

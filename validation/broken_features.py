@@ -52,9 +52,7 @@ for _name, _ways in TRANSPOSED.items():
             with_params(**_way),
         )
 for _name in ("hybrid_edge_variant", "critical_edge"):
-    BROKEN.add(
-        "weights-transposed", _name, "poly as (in, out)", typical(_name, **SQUARE), made(poly=in_out)
-    )  # fmt: skip
+    BROKEN.add("weights-transposed", _name, "poly as (in, out)", typical(_name, **SQUARE), made(poly=in_out))
 BROKEN.add(
     "weights-transposed",
     "edge_variant",
@@ -134,8 +132,12 @@ BROKEN.add("shared-weights", "dcnn", "one weight per hop", typical("dcnn"), with
 for _name in ("edge_variant", "parallel_edge_variant"):
     BROKEN.add("shared-weights", _name, "phi[0] in every step", typical(_name), with_params(phi=first_for_all(0)))
 BROKEN.add(
-    "shared-weights", "edge_variant", "phi[k] for k = (0, 0, 2)", typical("edge_variant"), with_params(phi=slices(0, 0, 2))
-)  # fmt: skip
+    "shared-weights",
+    "edge_variant",
+    "phi[k] for k = (0, 0, 2)",
+    typical("edge_variant"),
+    with_params(phi=slices(0, 0, 2)),
+)
 for _name in ("hybrid_edge_variant", "critical_edge"):
     BROKEN.add("shared-weights", _name, "poly[k] for k = (0, 0, 2)", typical(_name), made(poly=slices(0, 0, 2)))
     BROKEN.add("shared-weights", _name, "phi[0] in every step", typical(_name), with_params(phi=first_for_all(0)))

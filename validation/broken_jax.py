@@ -42,7 +42,7 @@ def polynomial(reference: Any, S: Any = None, first: int = 0, taps: Callable[[An
         _, terms = jax.lax.scan(step, start, taps(params["phi"]))
         return plus_bias(terms.sum(0), params)
 
-    return layer
+    return jax.jit(layer)  # a scan is compiled at every call otherwise
 
 
 def at_edges(reference: Any, flip: bool = False) -> Layer:

@@ -138,7 +138,7 @@ def mask_of(reference: Any) -> Tensor:
 
 
 def product_masked(reference: Any, carried_on: bool) -> Layer:
-    """H = sum_k M (Phi^(k) ... Phi^(1)) with the mask M of I + S on the products; `carried_on`: on their factors too."""
+    """H = sum_k M (Phi^(k) ... Phi^(1)), M the mask of I + S on the products; `carried_on`: on their factors too."""
     ends, mask = support(weights(reference)), mask_of(reference)
 
     def layer(params: Params, x: Tensor) -> Tensor:

@@ -140,6 +140,17 @@ for _iterations in (None, 2):
     )
 
 
+for _factor, _words in ((0.0, "no c_0"), (2.0, "c_0 twice")):
+    for _iterations in (None, 2):
+        BROKEN.add(
+            "zeroth-term",
+            "cayley",
+            f"{_words}, iterations={_iterations}",
+            typical("cayley", iterations=_iterations),
+            with_params(c0=lambda c0, factor=_factor: factor * c0),
+        )
+
+
 # ---- product-order ---------------------------------------------------------------------------------------------------
 def coefficients_first(reference: Any) -> Layer:
     """sum_k S^k diag(phi_k) x, by Horner's scheme."""
@@ -314,7 +325,7 @@ RECURRENCES = {
 }
 for _words, _states in RECURRENCES.items():
     BROKEN.add("chebyshev-recurrence", "chebyshev", _words, typical("chebyshev"), made(states=_states))
-for _name in ("polynomial", "tagcn", "dcnn", "node_variant"):
+for _name in ("polynomial", "tagcn", "dcnn", "node_variant", "selection_gcnn", *HYBRIDS):
     BROKEN.add(
         "chebyshev-recurrence",
         _name,

@@ -9,10 +9,13 @@ import numpy as np
 
 from ..contract import Module
 from ..filters import EdgeVariant
+from ..filters.base import Filter
 from ..graph import Graph
 from .comparison import Cause
 from .mistakes import variants_of
-from .trials import Trial, blocks, reference_at
+from .mistakes.terms import terms_of
+from .places import entries_of
+from .trials import Point, Trial, blocks, reference_at
 
 TRAIN_MODE = "the module is in train mode (dropout, batch normalisation): call model.eval()"
 NEVER_MASKED = "entries outside the support are trained: no mask is on the dense parameter"
@@ -107,24 +110,42 @@ def _relative(theirs: np.ndarray, predicted: np.ndarray, scale: float) -> float:
 
 
 def _never_masked(trial: Trial, dtype: np.dtype) -> float | None:
-    """All is right but the gradient outside the support, and that is the one of a filter on the complete graph."""
-    filt = trial.reference
-    if not isinstance(filt, EdgeVariant) or any(
-        row.status == "off" for row in trial.rows(dtype) if not row.name.endswith("outside the support")
-    ):
+    """All is right but the gradient outside the support, and that is the one of a recursion on the complete graph."""
+    if any(row.status == "off" for row in trial.rows(dtype) if not row.name.endswith("outside the support")):
         return None
-    N = filt.graph.n_nodes
-    complete = EdgeVariant(Graph(np.ones((N, N))), **{**filt.config(), "self_loops": True})
-    params = dict(trial.point.params)
-    dense = filt.pattern.phi_to_dense(params["phi"])
-    params["phi"] = np.ascontiguousarray(dense.reshape(*dense.shape[:-2], N * N))
-    predicted = reference_at(complete, type(trial.point)(params, trial.point.x, trial.point.grad_y))
-    grad = (predicted.grads or {})["phi"].reshape(dense.shape)
-    outside = np.where(filt.pattern.phi_to_dense(np.ones(filt.pattern.nnz)) == 0, grad, 0.0)
+    full = _on_complete_graph(trial)
     worst = 0.0
-    for name, theirs in trial.observed.outside.items():
-        error = _relative(theirs, outside, trial.scale(name)) if theirs.shape == outside.shape else np.inf
+    for theirs, outside in trial.observed.outside.items():
+        ours, steps = trial.subject.parameters.pieces[theirs]
+        if full is None or ours != "phi":
+            return None
+        predicted = full
+        for step in steps:
+            if step != "dense":
+                predicted = predicted.swapaxes(-1, -2) if step == "T" else predicted[step]
+        error = _relative(outside, predicted, trial.scale(theirs))
         if not error <= trial.tolerance("grad phi", dtype):
             return None
         worst = max(worst, error)
     return worst
+
+
+def _on_complete_graph(trial: Trial) -> np.ndarray | None:
+    """Gradient of phi as N x N matrices, with zeros where the filter has an entry; None for one without a recursion."""
+    filt, point = trial.reference, trial.point
+    terms = terms_of(filt) if isinstance(filt, Filter) and "phi" in filt.parameter_shapes() else []
+    recursions = [term for term in terms if isinstance(term.core, EdgeVariant) and term.core.order]
+    if len(recursions) != 1:
+        return None
+    term, N = recursions[0], filt.graph.n_nodes
+    core: Any = term.core
+    complete = EdgeVariant(Graph(np.ones((N, N))), **{**core.config(), "self_loops": True})
+    params = dict(point.params if term.params is None else term.params.apply(point.params))
+    dense = core.pattern.phi_to_dense(params["phi"])
+    params["phi"] = np.ascontiguousarray(dense.reshape(*dense.shape[:-2], N * N))
+    own = {name: params[name] for name in complete.parameter_shapes()}
+    x = point.x if term.x is None else term.x.apply(point.x)
+    grad = (reference_at(complete, Point(own, x, point.grad_y)).grads or {})["phi"].reshape(dense.shape)
+    rows, columns = entries_of(filt)
+    grad[..., rows, columns] = 0
+    return grad

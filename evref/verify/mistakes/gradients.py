@@ -22,10 +22,10 @@ def detached(module: Module) -> Iterator[Variant]:
         yield Variant(says, Regraded(module, without(set(names), False)))
         for name in names:
             only = set(names) - {name}
-            if len(only) > 1:
-                says = f"no gradient reaches any parameter but {name}"
+            says = f"no gradient reaches any parameter but {name}"
+            if len(only) > 1:  # one alone has its sentence above
                 yield Variant(says, Regraded(module, without(only, False)))
-                yield Variant(f"{says}, nor x", Regraded(module, without(only, True)))
+            yield Variant(f"{says}, nor x", Regraded(module, without(only, True)))
     yield Variant("no gradient reaches anything: the output is detached", Regraded(module, without(set(names), True)))
     layers = getattr(module, "layers", ())
     for i in range(len(layers) - 1):
