@@ -148,7 +148,7 @@ SCALES: dict[str, Make] = {
     "divided by the largest row sum": lambda W: W / W.sum(axis=1).max(),
 }
 for _i, _name in enumerate(
-    ("polynomial", "tagcn", "gcn", "selection_gcnn", "node_variant", *HYBRIDS, "arma", "cayley")
+    ("polynomial", "tagcn", "dcnn", "gcn", "selection_gcnn", "node_variant", *HYBRIDS, "arma", "cayley")
 ):
     _words = list(SCALES)[_i % 3]
     BROKEN.add("spectrum-scale", _name, _words, typical(_name, shift="normalized_adjacency"), of_raw(SCALES[_words]))
@@ -175,15 +175,14 @@ BROKEN.add(
 )
 
 # ---- sign ------------------------------------------------------------------------------------------------------------
-for _name in (*ALL,):
-    if _name != "dcnn":
-        BROKEN.add(
-            "sign",
-            _name,
-            "W - D for D - W",
-            typical(_name, "undirected", "laplacian"),
-            of_raw(lambda W: -laplacian(W)),
-        )
+for _name in ALL:
+    BROKEN.add(
+        "sign",
+        _name,
+        "W - D for D - W",
+        typical(_name, "undirected", "laplacian"),
+        of_raw(lambda W: -laplacian(W)),
+    )
 BROKEN.add(
     "sign",
     "chebyshev",

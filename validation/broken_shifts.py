@@ -294,13 +294,6 @@ for _words, _make in SPECTRA.items():
         typical("chebyshev", "undirected", "scaled_laplacian"),
         with_S(lambda reference, make=_make: make(np.eye(6) - root_scaled(raw(reference)))),
     )
-BROKEN.add(
-    "spectrum-scale",
-    "polynomial",
-    "not divided by lambda_max",
-    typical("polynomial", shift="normalized_adjacency"),
-    with_S(raw),
-)
 
 
 # ---- chebyshev-recurrence --------------------------------------------------------------------------------------------

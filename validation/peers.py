@@ -147,7 +147,7 @@ def jax_edge_variant(rows: Array, columns: Array, params: Mapping[str, Any], x: 
 
 
 def jax_neighborhood(neighborhoods: Sequence[Sequence[Sequence[int]]], weight: Any, x: Any, kind: str) -> Any:
-    """As `torch_neighborhood`, from the number of values that each one exceeds; no two of a neighborhood are equal."""
+    """As `torch_neighborhood`, by ranks: how many values each one exceeds; of equal ones the first is the least."""
     import jax.numpy as jnp
 
     y = weight[0] * x
@@ -157,7 +157,9 @@ def jax_neighborhood(neighborhoods: Sequence[Sequence[Sequence[int]]], weight: A
         members = np.zeros(there.shape, int)
         members[there] = np.concatenate(lists)
         values = x[..., members]  # (..., nodes, members)
-        rank = ((values[..., :, None] > values[..., None, :]) & there[:, None, :]).sum(-1)
+        one, other = values[..., :, None], values[..., None, :]
+        first = np.tri(there.shape[1], k=-1, dtype=bool)  # [i, j]: j comes before i
+        rank = (((one > other) | ((one == other) & first)) & there[:, None, :]).sum(-1)
         places = (sizes - 1, sizes - 1) if kind == "max" else ((sizes - 1) // 2, sizes // 2)
         picks = [jnp.where((rank == place[:, None]) & there, values, 0).sum(-1) for place in places]
         y = y + weight[k] * (picks[0] + picks[1]) / 2
