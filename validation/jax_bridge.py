@@ -1,60 +1,84 @@
 """Every filter, layer and network as a JAX function, held against evref's own passes and by JAX's own checks.
 
-    python validation/jax_bridge.py            print the table
-    python validation/jax_bridge.py --write    and write it to validation/jax_bridge.md
+    python validation/jax_bridge.py            # prints the table
+    python validation/jax_bridge.py --write    # writes validation/jax_bridge.md
 
-One row for each configuration of `examples`, on a directed graph of 5 nodes, with standard normal parameters (their
-width is bounded from below where a filter divides by it), signals, cotangents and tangents. float64 but for *first*.
+The page begins with what follows.
 
-- *first*: output, gradients (`jax.vjp`) and tangent (`jax.jvp`) against forward, backward and jvp of evref itself, with
-  and without `jit`, in float32 and float64, on a batch: "same bits", or the largest relative difference.
-- *check_grads*: `jax.test_util.check_grads` to order 2, in forward mode, in reverse mode and in both, with its own
-  tolerances: "ok", or what it says.
-- *jit*: `jax.jit(jax.grad(loss))` against `jax.grad(loss)`, with loss(params, x) = sum(u sin f(params, x)).
-- *vmap x*, *vmap params*: `jax.vmap(jax.grad(loss))` over x and over params against a loop, under `jit`.
-- *fwd − rev*: `jax.jacfwd(f)` against `jax.jacrev(f)`, by params and x.
-- *hessian*: `jax.hessian` of <u, f> against itself transposed and against jacfwd(jacfwd), jacrev(jacfwd) and
-  jacrev(jacrev), the largest difference.
-- *differences*: that Hessian against central differences of evref's own backward pass, step 1e-6: what they can see.
+Every configuration that the catalogues' `examples` yield, and a network of the paper's kind, on a directed graph with
+5 nodes, 2 samples; standard normal parameters, signals, cotangents and directions (the widths of MoNet, by which it
+divides, are at least 1). float64, and float32 too in the first column.
 
-Differences are relative to the largest entry of the array they are in; 0 means equal to the bit.
+- first: output, gradients (`jax.vjp`) and tangent (`jax.jvp`) against `forward`, `backward` and `jvp` of evref itself,
+  with and without `jit`, in float64 and float32.
+- jit: `jax.jit(jax.grad(loss))` against `jax.grad(loss)`, with loss(params, x) = sum(u sin f(params, x)).
+- vmap x, vmap params: `jax.jit(jax.vmap(jax.grad(loss)))` over 3 signals, and over 3 sets of parameters, against a
+  loop; – where there are no parameters.
+- fwd - rev: `jax.jacfwd(f)` against `jax.jacrev(f)`, by all parameters and x at once.
+- hessian: `jax.jit(jax.hessian(loss))` by all parameters and x at once: against itself transposed, its mixed blocks
+  against derivatives by x of gradients by the parameters and the other way round, and on 4 random curves against all
+  four nestings of jacfwd and jacrev.
+- differences: that Hessian against central differences of evref's own backward pass, step 1e-6.
+- check_grads: `jax.test_util.check_grads` to order 2, in forward mode, in reverse mode and in both, with its own
+  tolerances.
+
+Numbers are the largest difference in a column's arrays, each relative to the largest entry of the array it is in; 0
+means equal to the bit.
 """
 
 from __future__ import annotations
 
 import argparse
 import platform
+import sys
 import zlib
-from collections.abc import Callable, Iterator
-from importlib.metadata import version
+from collections.abc import Callable
+from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
+from jax.test_util import check_grads
 
 import evref as ev
+from evref.bridges.jax import as_jax
 from evref.verify.examples import named_examples, probe_graph
 
 PAGE = Path(__file__).with_suffix(".md")
-NODES, BATCH, COPIES, STEP = 5, 2, 3, 1e-6
-TOLERANCES = {"first": 0, "jit": 1e-12, "vmap x": 1e-12, "vmap params": 1e-12, "fwd - rev": 1e-12, "hessian": 1e-11}
-TOLERANCES["differences"] = 1e-6
-COLUMNS = (*TOLERANCES, "check_grads")
+NODES, BATCH, COPIES, DIRECTIONS, STEP = 5, 2, 3, 4, 1e-6
+TOLERANCE = 1e-12  # 4,500 times rounding; the worst on the page is below a tenth of it
+OF_DIFFERENCES = 1e-6  # what central differences can see
 Array = np.ndarray
 Point = tuple[dict[str, Any], Any]  # params, x
 
 
 # ---- what is compared ------------------------------------------------------------------------------------------------
-def configurations() -> dict[str, ev.Module]:
-    """Every example of every filter and layer, networks among them, by name."""
+@cache
+def subjects() -> dict[str, ev.Module]:
+    """Every configuration of the catalogues by name; the first one of a class has the name of the class."""
     graph = probe_graph(NODES, "directed")
-    return {
-        f"{name}({label})" if label else name: module
-        for catalogue in (ev.catalogue, ev.layer_catalogue)
-        for name, cls in catalogue.items()
-        for label, module in named_examples(cls, graph).items()
-    }
+    found = {}
+    for kind, catalogue in (("", ev.catalogue), ("layer ", ev.layer_catalogue)):
+        for name, cls in sorted(catalogue.items()):
+            for label, module in named_examples(cls, graph).items():
+                found[f"{kind}{name}({label})" if label else f"{kind}{name}"] = module
+    found["network of the paper"] = ev.Network(
+        [ev.EdgeVariant(graph, 2, 1, 3), ev.ReLU(), ev.Dense((3, NODES), outputs=2)]
+    )
+    return found
+
+
+@cache
+def first_of_each() -> list[str]:
+    """A configuration for each class, and the networks."""
+    seen: dict[type, str] = {}
+    for name, module in subjects().items():
+        seen.setdefault(type(module), name)
+    return list(dict.fromkeys([*seen.values(), *(name for name in subjects() if "network" in name)]))
 
 
 class Draw:
@@ -79,9 +103,7 @@ class Draw:
 
 
 def apart(a: Any, b: Any) -> float:
-    """The largest difference of two trees of arrays, relative to the largest entry of each array."""
-    import jax
-
+    """The largest difference of two trees of arrays, relative to the largest entry of each array of `b`."""
     pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
     return max((_apart(np.asarray(p), np.asarray(q)) for p, q in pairs), default=0.0)
 
@@ -94,148 +116,186 @@ def _apart(a: Array, b: Array) -> float:
 
 
 # ---- the checks ------------------------------------------------------------------------------------------------------
-class Checks:
-    """Of one module; each method is a column."""
+class Subject:
+    """A module and its JAX function, at a point."""
 
     def __init__(self, name: str, module: ev.Module) -> None:
-        import jax
-
-        from evref.bridges.jax import as_jax
-
         self.module, self.f, self.draw = module, as_jax(module), Draw(name, module)
         self.at = self.draw.point()
-        self.u = self.draw.like(module.forward(*self.at)[0])
-        self.tree = jax.tree
+        self.u = self.draw.like(module(*self.at))
 
     def loss(self, params: Any, x: Any) -> Any:
-        import jax.numpy as jnp
-
         return (self.u * jnp.sin(self.f(params, x))).sum()
 
-    def linear(self, params: Any, x: Any) -> Any:
-        return (self.u * self.f(params, x)).sum()
+    def flat(self, function: Callable[..., Any]) -> tuple[Callable[[Any], Any], Array]:
+        """`function` as one of a vector, and that vector."""
+        z, unflat = ravel_pytree(self.at)
+        return lambda z: function(*unflat(z)), np.asarray(z)
 
-    def first(self) -> float:
-        import jax
+    @cached_property
+    def hessian(self) -> Array:
+        """Of the loss, by all parameters and x."""
+        loss, z = self.flat(self.loss)
+        return np.asarray(jax.jit(jax.hessian(loss))(z))
 
-        def passes(params: Any, x: Any, u: Any, dparams: Any, dx: Any) -> Any:
-            y, pull = jax.vjp(self.f, params, x)
-            return y, pull(u), jax.jvp(self.f, (params, x), (dparams, dx))[1]
-
-        found = []
-        dparams, dx = self.draw.point()
-        for dtype, run in product((np.float64, np.float32), (passes, jax.jit(passes))):
-            params, x, u, dp, d = self.tree.map(lambda a: a.astype(dtype), (*self.at, self.u, dparams, dx))  # noqa: B023
-            y, tape = self.module.forward(params, x)
-            own = y, self.module.backward(params, tape, u), self.module.jvp(params, x, dp, d)
-            found.append(apart(run(params, x, u, dp, d), own))
-        return max(found)
-
-    def check_grads(self) -> str:
-        from jax.test_util import check_grads
-
-        try:
-            for modes in (["fwd"], ["rev"], ["fwd", "rev"]):
-                check_grads(self.f, self.at, 2, modes=modes, rtol=1e-5, atol=1e-5)
-        except AssertionError as error:
-            return " ".join(str(error).split())[:200]
-        return "ok"
-
-    def jit(self) -> float:
-        import jax
-
-        gradient = jax.grad(self.loss, (0, 1))
-        return apart(jax.jit(gradient)(*self.at), gradient(*self.at))
-
-    def vmap_x(self) -> float:
-        return self._vmap((None, 0), [(self.at[0], self.draw.x()) for _ in range(COPIES)])
-
-    def vmap_params(self) -> float:
-        return self._vmap((0, None), [(self.draw.point()[0], self.at[1]) for _ in range(COPIES)])
-
-    def _vmap(self, axes: tuple[int | None, int | None], points: list[Point]) -> float:
-        import jax
-
-        gradient = jax.grad(self.loss, (0, 1))
-        stacked = [
-            points[0][i] if axis is None else self.tree.map(lambda *a: np.stack(a), *(point[i] for point in points))
-            for i, axis in enumerate(axes)
-        ]
-        looped = self.tree.map(lambda *a: np.stack(a), *(gradient(*point) for point in points))
-        return apart(jax.jit(jax.vmap(gradient, axes))(*stacked), looped)
-
-    def fwd_rev(self) -> float:
-        import jax
-
-        f, z = self._flat(self.f)
-        return apart(jax.jacfwd(f)(z), jax.jacrev(f)(z))
-
-    def hessian(self) -> float:
-        import jax
-
-        f, z = self._flat(self.linear)
-        H = np.asarray(jax.jit(jax.hessian(f))(z))
-        others = [jax.jacfwd(jax.jacfwd(f)), jax.jacrev(jax.jacfwd(f)), jax.jacrev(jax.jacrev(f))]
-        return max(apart(H.T, H), *(apart(np.asarray(jax.jit(other)(z)), H) for other in others))
-
-    def differences(self) -> float:
-        import jax
-
-        f, z = self._flat(self.linear)
-        _, unflat = self._ravel(self.at)
-
-        def gradient(z: Array) -> Array:
-            params, x = self.tree.map(np.asarray, unflat(z))
-            _, tape = self.module.forward(params, x)
-            return np.asarray(self._ravel(self.module.backward(params, tape, self.u))[0])
-
-        z = np.asarray(z)
-        near = [(gradient(z + step) - gradient(z - step)) / (2 * STEP) for step in STEP * np.eye(z.size)]
-        return apart(np.array(near), np.asarray(jax.hessian(f)(z)))
-
-    def _ravel(self, tree: Any) -> Any:
-        from jax.flatten_util import ravel_pytree
-
-        return ravel_pytree(tree)
-
-    def _flat(self, function: Callable[..., Any]) -> tuple[Callable[[Any], Any], Any]:
-        """As a function of one vector, and that vector."""
-        z, unflat = self._ravel(self.at)
-        return lambda z: function(*unflat(z)), z
+    def own_gradient(self, z: Array) -> Array:
+        """Of the loss, by evref alone."""
+        params, x = jax.tree.map(np.asarray, ravel_pytree(self.at)[1](z))
+        y, tape = self.module.forward(params, x)
+        return np.asarray(ravel_pytree(self.module.backward(params, tape, self.u * np.cos(y)))[0])
 
 
-class Row(NamedTuple):
-    name: str
-    cells: dict[str, float | str]
+def first(s: Subject) -> float:
+    def passes(params: Any, x: Any, u: Any, dparams: Any, dx: Any) -> Any:
+        y, pull = jax.vjp(s.f, params, x)
+        return y, pull(u), jax.jvp(s.f, (params, x), (dparams, dx))[1]
 
-    def faults(self) -> list[str]:
-        """Columns that are not as they should be."""
-        return [
-            f"{self.name}: {column}: {value}"
-            for column, value in self.cells.items()
-            if (value != "ok" if column == "check_grads" else not value <= TOLERANCES[column])
-        ]
-
-
-def row(name: str, module: ev.Module) -> Row:
-    checks = Checks(name, module)
-    methods = {"vmap x": "vmap_x", "vmap params": "vmap_params", "fwd - rev": "fwd_rev"}
-    return Row(name, {column: getattr(checks, methods.get(column, column))() for column in COLUMNS})
+    found = []
+    directions = s.draw.point()
+    for dtype, run in product((np.float64, np.float32), (passes, jax.jit(passes))):
+        params, x, u, dparams, dx = jax.tree.map(lambda a, dtype=dtype: a.astype(dtype), (*s.at, s.u, *directions))
+        y, tape = s.module.forward(params, x)
+        own = y, s.module.backward(params, tape, u), s.module.jvp(params, x, dparams, dx)
+        found.append(apart(run(params, x, u, dparams, dx), own))
+    return max(found)
 
 
-def rows() -> Iterator[Row]:
-    for name, module in configurations().items():
-        yield row(name, module)
+def jit(s: Subject) -> float:
+    gradient = jax.grad(s.loss, (0, 1))
+    return apart(jax.jit(gradient)(*s.at), gradient(*s.at))
+
+
+def vmap_x(s: Subject) -> float:
+    return _vmap(s, (None, 0), [(s.at[0], s.draw.x()) for _ in range(COPIES)])
+
+
+def vmap_params(s: Subject) -> float | str:
+    if not s.at[0]:
+        return "–"
+    return _vmap(s, (0, None), [(s.draw.point()[0], s.at[1]) for _ in range(COPIES)])
+
+
+def _vmap(s: Subject, axes: tuple[int | None, int | None], points: list[Point]) -> float:
+    gradient = jax.grad(s.loss, (0, 1))
+    stacked = [points[0][i] if axis is None else stack([point[i] for point in points]) for i, axis in enumerate(axes)]
+    return apart(jax.jit(jax.vmap(gradient, axes))(*stacked), stack([gradient(*point) for point in points]))
+
+
+def stack(trees: list[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
+
+
+def fwd_rev(s: Subject) -> float:
+    f, z = s.flat(s.f)
+    return apart(jax.jit(jax.jacfwd(f))(z), jax.jit(jax.jacrev(f))(z))
+
+
+def hessian(s: Subject) -> float:
+    H, (params, x) = s.hessian, s.at
+    loss, z = s.flat(s.loss)
+    # Along all entries forward over forward would take a pass for every entry of the Hessian: 4 directions have to do.
+    # They are tangents of curves, so that derivatives of the directions count as well.
+    P = s.draw.rng.standard_normal((z.size, DIRECTIONS))
+
+    def along_curves(t: Any) -> Any:
+        return loss(z + P @ (t + t**2))
+
+    def by_other_ways(params: Any, x: Any, t: Any) -> Any:
+        nested = [outer(inner(along_curves))(t) for outer, inner in product((jax.jacfwd, jax.jacrev), repeat=2)]
+        if not params:
+            return nested, {}, {}
+        return nested, jax.jacfwd(jax.grad(s.loss, 0), 1)(params, x), jax.jacfwd(jax.grad(s.loss, 1), 0)(params, x)
+
+    nested, params_x, x_params = jax.jit(by_other_ways)(params, x, np.zeros(DIRECTIONS))
+    expected = P.T @ H @ P + np.diag(2 * P.T @ s.own_gradient(z))
+    found = [apart(H.T, H), *(apart(block, expected) for block in nested)]
+    n = 0
+    for name in sorted(params):  # the order of ravel_pytree
+        before, n = n, n + params[name].size
+        block = H[before:n, -x.size :]
+        found.append(apart(np.reshape(params_x[name], block.shape), block))
+        found.append(apart(np.reshape(x_params[name], block.T.shape), block.T))
+    return max(found)
+
+
+def differences(s: Subject) -> float:
+    _, z = s.flat(s.loss)
+    found = [(s.own_gradient(z + d) - s.own_gradient(z - d)) / (2 * STEP) for d in STEP * np.eye(z.size)]
+    return apart(np.array(found), s.hessian)
+
+
+def by_jax(s: Subject) -> str:
+    for modes in (["fwd"], ["rev"], ["fwd", "rev"]):
+        check_grads(s.f, s.at, 2, modes=modes)
+    return "ok"
+
+
+CHECKS: dict[str, tuple[Callable[[Subject], float | str], float]] = {  # and the tolerance
+    "first": (first, 0.0),
+    "jit": (jit, TOLERANCE),
+    "vmap x": (vmap_x, TOLERANCE),
+    "vmap params": (vmap_params, TOLERANCE),
+    "fwd - rev": (fwd_rev, TOLERANCE),
+    "hessian": (hessian, TOLERANCE),
+    "differences": (differences, OF_DIFFERENCES),
+    "check_grads": (by_jax, 0.0),
+}
+
+
+# ---- the page --------------------------------------------------------------------------------------------------------
+def cell(column: str, subject: Subject) -> str:
+    """What is found, in a word or a number; "fails: " before what should not be."""
+    check, tolerance = CHECKS[column]
+    try:
+        found = check(subject)
+    except Exception as error:  # the page says what it was
+        return f"fails: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    if isinstance(found, str):
+        return found
+    text = f"{found:.0e}" if found else "0"
+    return text if found <= tolerance else f"fails: {text}; expected at most {tolerance:.0e}"
+
+
+def row(name: str) -> dict[str, str]:
+    subject = Subject(name, subjects()[name])
+    return {column: cell(column, subject) for column in CHECKS}
+
+
+def page(table: dict[str, dict[str, str]]) -> str:
+    bad = [f"- {name}, {column}: {c}" for name, cells in table.items() for column, c in cells.items() if "fails" in c]
+    total = len(table) * len(CHECKS)
+    assert __doc__ is not None
+    lines = [
+        "# The JAX bridge, by JAX's own checks",
+        "",
+        f"Written by `python validation/jax_bridge.py --write` with JAX {jax.__version__}, NumPy {np.__version__}, "
+        f"Python {platform.python_version()}: {total - len(bad)} of {total} checks pass"
+        f"{'; those that do not are below the table.' if bad else '.'}",
+        "",
+        __doc__.partition("what follows.\n\n")[2],
+        "| | " + " | ".join(CHECKS) + " |",
+        "|---|" + "---|" * len(CHECKS),
+    ]
+    for name, cells in table.items():
+        lines.append(f"| {name} | " + " | ".join("fails" if "fails" in c else c for c in cells.values()) + " |")
+    return "\n".join([*lines, *(["", *bad] if bad else [])]) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Hold the JAX bridge against evref and by JAX's own checks.")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
+    write = parser.parse_args().write
+    jax.config.update("jax_enable_x64", True)
+    table = {}
+    for name in subjects():
+        table[name] = row(name)
+        print(name, *(f"{column}: {c}" for column, c in table[name].items()), sep="; ", flush=True)
+        jax.clear_caches()  # no two modules share a program
+    text = page(table)
+    if write:
+        PAGE.write_text(text, encoding="utf-8")
+    return 1 if "fails" in text else 0
 
 
 if __name__ == "__main__":
-    import time
-    import jax
-    jax.config.update("jax_enable_x64", True)
-    for name, module in configurations().items():
-        c=Checks(name,module)
-        methods = {"vmap x": "vmap_x", "vmap params": "vmap_params", "fwd - rev": "fwd_rev"}
-        out=[]
-        for col in COLUMNS:
-            t=time.time(); v=getattr(c,methods.get(col,col))(); out.append(f"{col}={v if isinstance(v,str) else format(v,'.0e')} ({time.time()-t:.1f}s)")
-        print(name, sum(np.prod(s,dtype=int) for s in module.parameter_shapes().values()), *out, flush=True)
+    sys.exit(main())
