@@ -1,7 +1,6 @@
 """Layers that misbehave, in NumPy and on evref's contract: each is a verdict of its own, never a traceback from evref.
 
-The same for PyTorch and JAX: validation/test_bad_layers.py. How layers are called:
-test_calls_of_layers.py; layers with random faults: test_random_faults.py.
+The same for PyTorch and JAX: validation/test_bad_layers.py. How layers are called: test_calls_of_layers.py.
 """
 
 from __future__ import annotations
