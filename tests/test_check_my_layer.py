@@ -66,7 +66,8 @@ def instances(name: str) -> list[Any]:
                     graph = raw if shift is None else raw.with_shift(shift)
                     examples = list(named_examples(ev.catalogue[name], graph).values())
                     found += examples
-                    found.append(type(examples[0])(graph, **{**examples[0].config(), **square}))
+                    sizes = square if "out_features" in examples[0].config() else {"in_features": 2, "bias": True}
+                    found.append(type(examples[0])(graph, **{**examples[0].config(), **sizes}))
                 except (ValueError, TypeError):  # no such filter on this graph, or of this size
                     continue
     return found
