@@ -199,7 +199,7 @@ def test_export():
 
 @pytest.mark.skipif(not hasattr(jax, "shard_map"), reason="an older JAX")
 def test_shard_map_that_keeps_account_of_axes():
-    """Without its account, check_vma=False, all is right: test_jax_use.py."""
+    """Without its account, check_vma=False, all is right: test_jax_bridge_use.py."""
     mesh, P = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("devices",)), jax.sharding.PartitionSpec
     sharded = jax.shard_map(f, mesh=mesh, in_specs=(P(), P("devices")), out_specs=P("devices"))
     with pytest.raises(NotImplementedError, match=r"values that vary along 'devices'; .* check_vma=False"):
