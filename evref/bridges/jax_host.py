@@ -1,21 +1,16 @@
-r"""What the JAX primitives compute, in NumPy: derivatives of a module as a function of one tuple of arrays.
+"""What the JAX primitives compute, in NumPy: derivatives of a module as a function of one tuple of arrays.
 
-A module is a function f(z) of z = (\*parameters, x), entries by place. Its derivatives along directions d_1, ..., d_k,
+A module is a function f(z) of z = (*parameters, x), entries by place. Its derivatives along directions d_1, ..., d_k,
 
-.. math::
+    D^k f(z)[d_1, ..., d_k] = d/dt_1 ... d/dt_k f(z + t_1 d_1 + ... + t_k d_k) at t = 0,
 
-    D^k f(z)[d_1, \dots, d_k] = \left. \frac{\partial^k}{\partial t_1 \cdots \partial t_k}
-        f(z + t_1 d_1 + \dots + t_k d_k) \right|_{t = 0},
+are what :meth:`FlatModule.derivative` gives, and what :meth:`FlatModule.gradient` gives is the gradient of one of them,
 
-are what :meth:`FlatModule.derivative` gives, and the gradient of one of them by z,
+    the gradient by z of <u, D^(k-1) f(z)[d_1, ..., d_(k-1)]>.
 
-.. math::
-
-    \nabla_z \langle u, D^{k-1} f(z)[d_1, \dots, d_{k-1}] \rangle,
-
-what :meth:`FlatModule.gradient` gives. The first derivatives are the module's own, written by hand: `jvp` and
-`backward`. One more direction is a complex step, exact to rounding: d/dt g(z + t d) = Im g(z + ihd) / h for every
-analytic g. Steps cannot be nested, so the second order is the last.
+The first derivatives are the module's own, written by hand: `jvp` and `backward`. One more direction is a complex step,
+exact to rounding: d/dt g(z + t d) = Im g(z + ihd) / h for every analytic g. Steps cannot be nested, so the second order
+is the last.
 
 Nothing here imports JAX: a callback that calls JAX can wait for itself.
 """

@@ -1,30 +1,23 @@
-r"""Two JAX primitives, one set for all modules: a derivative of any order, and the gradient of one.
+"""Two JAX primitives, one set for all modules: a derivative of any order, and the gradient of one.
 
-With f(z), z = (\*parameters, x), a module as a function of one tuple (:mod:`evref.bridges.jax_host`), they are
+With f(z), z = (*parameters, x), a module as a function of one tuple (:mod:`evref.bridges.jax_host`), they are
 
-.. math::
-
-    D_k(z; d_1, \dots, d_k) = D^k f(z)[d_1, \dots, d_k], \qquad
-    T_k(z; d_1, \dots, d_{k-1}; u) = \nabla_z \langle u, D_{k-1}(z; d_1, \dots, d_{k-1}) \rangle
-        = D_k(z; d_1, \dots, d_{k-1}, \cdot)^\top u,
+    D_k(z; d_1, ..., d_k)        = D^k f(z)[d_1, ..., d_k]
+    T_k(z; d_1, ..., d_(k-1); u) = gradient by z of <u, D_(k-1)(z; d_1, ..., d_(k-1))>
+                                 = transpose of D_k(z; d_1, ..., d_(k-1), .), applied to u,
 
 both symmetric in the directions and linear in each of them and in u. So the derivative of each is again one of the two,
-by the product rule,
+by the product rule, with tangents marked by a prime,
 
-.. math::
+    D_k' = D_(k+1)(z; d_1, ..., d_k, z') + sum_i D_k(z; ..., d_i', ...)
+    T_k' = T_(k+1)(z; d_1, ..., d_(k-1), z'; u) + sum_i T_k(z; ..., d_i', ...; u) + T_k(z; d_1, ..., d_(k-1); u'),
 
-    \dot D_k = D_{k+1}(z; d_1, \dots, d_k, \dot z) + \sum_i D_k(z; \dots, \dot d_i, \dots), \qquad
-    \dot T_k = T_{k+1}(z; d_1, \dots, d_{k-1}, \dot z; u) + \sum_i T_k(z; \dots, \dot d_i, \dots; u)
-        + T_k(z; d_1, \dots, d_{k-1}; \dot u),
+and so is the transpose by any argument that they are linear in. Applied to the cotangent c, and all directions but d_i
+where that is the argument, it is
 
-and so is the transpose by any argument that they are linear in. With the cotangent c and a direction taken out
-(:math:`\setminus d_i`),
-
-.. math::
-
-    D_k^\top c = T_k(z; \setminus d_i; c) \text{ by } d_i, \qquad
-    T_k^\top c = D_k(z; d_1, \dots, d_{k-1}, c) \text{ by } u, \qquad
-    T_k^\top c = T_k(z; \setminus d_i, c; u) \text{ by } d_i.
+    of D_k by d_i    T_k(z; all but d_i; c)
+    of T_k by u      D_k(z; d_1, ..., d_(k-1), c)
+    of T_k by d_i    T_k(z; all but d_i, c; u).
 
 That is all that forward and reverse mode, in any nesting, ask for. A direction is a dict of the entries that are not
 zero; terms whose tangent is zero are never written down, and T gives the entries of the gradient that somebody wants.
