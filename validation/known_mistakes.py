@@ -92,9 +92,11 @@ def broken_layers() -> tuple[Broken, ...]:
 
 
 def sample() -> list[Broken]:
-    """The first example of every mistake in each framework, and every ninth of the others."""
+    """The first example of every mistake in each framework, the last of every filter, and every ninth of the others."""
     first = {(broken.mistake, broken.framework): broken for broken in reversed(broken_layers())}
-    return [b for i, b in enumerate(broken_layers()) if i % SAMPLE_EVERY == 0 or b is first[b.mistake, b.framework]]
+    last = {broken.filter: broken for broken in broken_layers() if broken.framework == "torch"}
+    chosen = [*first.values(), *last.values(), *broken_layers()[::SAMPLE_EVERY]]
+    return sorted({id(broken): broken for broken in chosen}.values(), key=broken_layers().index)
 
 
 def run(broken: Broken, number: int) -> Outcome:
@@ -155,11 +157,15 @@ def examples(outcomes: Sequence[Outcome]) -> str:
                 says = outcome.report.causes[0].says if outcome.report.causes else outcome.report.diagnosis
                 kind = "" if outcome.broken.framework == "torch" else " (JAX)"
                 more = f" (and {len(outcome.report.causes) - 1} more)" if len(outcome.report.causes) > 1 else ""
-                cells = (outcome.broken.filter, outcome.broken.variant + kind, says + more)
-                rows.append([cell.replace("|", "\\|") for cell in cells])
+                rows.append([outcome.broken.filter, escaped(outcome.broken.variant) + kind, escaped(says) + more])
         table = parity._table(["filter", "what is wrong in the layer", "what `compare` says"], rows)
         parts.append(f"<details><summary>{name}: {len(rows)} layers</summary>\n\n{table}\n\n</details>")
     return "\n\n".join(parts)
+
+
+def escaped(text: str) -> str:
+    """For a cell of a table."""
+    return text.replace("|", "\\|")
 
 
 def _listed(outcomes: Iterable[Outcome]) -> str:
@@ -185,7 +191,8 @@ Written by `python validation/known_mistakes.py --write` with {parity.versions()
 **{right:,} of {n:,} runs name the mistake that was made**; {alone:,} name it and no other, {len(ties)} name it beside
 another that gives the same numbers (listed below), {n - right} do not name it. {len(pairs)} pairs of a mistake and a
 filter (or a network) are there: a test holds that every pair for which `evref.verify.mistakes` has a model has a broken
-layer.
+layer. List and layers grew together, so this says that the list does what it says, not how many of the mistakes that
+people make are on it.
 
 The broken layers (`broken_*.py`) are layers of our own in PyTorch and JAX that do not use the mathematics of evref,
 with one ingredient replaced. A round draws graph, parameters and signals anew; the graphs have weights that are neither

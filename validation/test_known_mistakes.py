@@ -12,7 +12,7 @@ pytest.importorskip("jax")
 pytest.importorskip("torch")
 
 import known_mistakes
-from known_mistakes import FILTERS, NAMES, OTHERS, ROUNDS, Outcome, broken_layers, run
+from known_mistakes import FILTERS, NAMES, OTHERS, ROUNDS, Outcome, broken_layers, escaped, run
 
 import evref as ev
 from evref.verify.mistakes import variants_of
@@ -95,4 +95,4 @@ def test_the_page_is_of_the_code_that_is_there() -> None:
         assert row[:2] == [f"{i + 1} {name}", str(ROUNDS * made[name])]
         assert row[2 + i] == row[1] and row[-len(OTHERS) :] == ["·"] * len(OTHERS)
     for broken in broken_layers():
-        assert f"| {broken.filter} | {broken.variant}" in page
+        assert f"| {broken.filter} | {escaped(broken.variant)}" in page
