@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 from collections.abc import Callable
 
@@ -13,6 +14,7 @@ import numpy as np  # noqa: E402 - needs jax
 from check_my_layer import ROOT, alike, outputs  # noqa: E402
 from jax_examples import FILTER, X, float64, in_float64  # noqa: E402, F401
 
+import evref.bridges.jax  # noqa: E402
 from evref.bridges.jax import as_jax  # noqa: E402
 
 PAGE = (ROOT / "docs" / "jax.md").read_text(encoding="utf-8")
@@ -66,3 +68,8 @@ def test_errors_are_quoted_to_the_letter(what: str, kind: str, words: str) -> No
 
 def test_every_error_is_quoted() -> None:
     assert [row[0] for row in QUOTED] == list(REFUSED)
+
+
+def test_the_example_of_the_docstring() -> None:
+    result = doctest.testmod(evref.bridges.jax)
+    assert result.attempted > 5 and not result.failed
