@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import tempfile
-import time
+import textwrap
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
@@ -27,6 +25,7 @@ import numpy as np
 import evref as ev
 from evref.bench import cases, child, clock, machine, report
 from evref.bench.cases import Case, Contender, Problem, Results, Skipped
+from evref.bench.run import note
 from evref.learn.trainer import Learner
 
 PAGE = Path(__file__).with_suffix(".md")
@@ -37,7 +36,7 @@ LIBRARIES = ("evref", "bridge", "torch", "compile")
 # Memory that malloc gives back to the system with every step costs torch more than the step does.
 ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TOP_PAD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "-1"}
 RATE = 1e-3
-SECONDS, LEAST, SAMPLE = 12.0, 8, 0.02  # of a line; samples of a contender; seconds of a sample
+SECONDS, LEAST, SAMPLE = 9.0, 8, 0.02  # of a line; samples of a contender; seconds of a sample
 HOPELESS = 2.0  # a form of torch's that takes so many times as long as its best after two rounds is not sampled further
 
 # ---- the same work, by everyone --------------------------------------------------------------------------------------
@@ -279,9 +278,9 @@ def torch_step(p: Problem, forward: Any, masked: bool = False, whole: bool = Fal
 
 CONTENDERS: dict[str, tuple[Callable[[str, Problem], Contender], tuple[str, ...]]] = {
     "evref": (lambda name, p: evref_alone(p), ("evref",)),
-    "bridge": (through_bridge, (MODULE, AROUND, OPS, COMPILED, PASSES, BARE)),
+    "bridge": (through_bridge, (MODULE, AROUND, OPS, PASSES, BARE)),
     "torch": (by_torch, (*DENSE, GATHER, CSR)),
-    "compile": (by_torch, (COMPILE,)),
+    "compile": (lambda name, p: (through_bridge if name == COMPILED else by_torch)(name, p), (COMPILE, COMPILED)),
 }
 
 
@@ -303,7 +302,6 @@ class Worker(child.Worker):
             prepare(threads)
 
     def load(self, folder: str) -> dict[str, Any]:
-        start = time.perf_counter()
         p, expected = cases.load(Path(folder)), cases.load_arrays(Path(folder), "expected")
         wrong: dict[str, str] = {}
         for name in self.names:
@@ -316,7 +314,7 @@ class Worker(child.Worker):
                 wrong[name] = problem
             else:
                 self.contenders[name] = contender
-        return {"ready": list(self.contenders), "wrong": wrong, "seconds": time.perf_counter() - start}
+        return {"ready": list(self.contenders), "wrong": wrong}
 
 
 def serve(pipe: Any, library: str, threads: int) -> None:
@@ -360,7 +358,6 @@ class Line(NamedTuple):
 
     case: Case
     dtype: str
-    nnz: int
     seconds: dict[str, dict[int, dict[str, Any]]]
 
     def best(self, name: str, threads: int | None = None) -> tuple[int, dict[str, Any]]:
@@ -401,18 +398,17 @@ def measure(
 
 
 def line(processes: list[Process], p: Problem, seconds: float, least: int) -> Line:
-    print(f"{p.case.name} {p.dtype}", file=sys.stderr, flush=True)
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:  # two compile while nobody is timed
+    note(f"{p.case.name} {p.dtype}: checking answers")
+    with tempfile.TemporaryDirectory() as folder:
         cases.save(p, reference(p), Path(folder))
-        answers = list(pool.map(lambda process: process.ask("load", folder), processes))
-    for process, answer in zip(processes, answers, strict=True):
-        print(f"  {process.library} {process.threads}: {answer['seconds']:.1f} s", file=sys.stderr, flush=True)
+        answers = [process.ask("load", folder) for process in processes]  # one by one: waiting threads spin
     turns: dict[clock.Setting, Callable[[], float]] = {}
     for process, answer in zip(processes, answers, strict=True):
         if answer["wrong"]:
             raise RuntimeError(f"{p.case.name} {p.dtype}: another answer than the reference's: {answer['wrong']}")
         for name in answer["ready"]:
             turns[name, process.threads] = partial(sample, process, name)
+    note(f"{p.case.name} {p.dtype}: timing")
     samples = clock.round_robin(turns, 0, min(2, least))
     limit = HOPELESS * min(min(times) for (name, _), times in samples.items() if name in FORMS)
     running = {
@@ -424,7 +420,7 @@ def line(processes: list[Process], p: Problem, seconds: float, least: int) -> Li
     times: dict[str, dict[int, dict[str, Any]]] = {}
     for (name, threads), values in samples.items():
         times.setdefault(name, {})[threads] = clock.summary(values)
-    return Line(p.case, p.dtype.name, p.nnz, times)
+    return Line(p.case, p.dtype.name, times)
 
 
 def sample(process: Process, name: str) -> float:
@@ -451,8 +447,8 @@ Loss and optimiser are torch's on both sides: `mse_loss` for a filter, `cross_en
 Each library and number of threads ({threads}) has a process of its own, all with the same settings of malloc. Loss,
 gradients and Adam's step are compared with the NumPy kernels in float64 before anything is timed; compilation is off
 the clock. A sample is the mean of the calls that fill {sample:g} ms. Samples are taken in turn, and the table has their
-medians over at least {rounds} rounds, quartiles in brackets, for each at its better number of threads. A form of torch's
-that takes {hopeless:g} times as long as its best has two samples.
+medians over at least {rounds} rounds, quartiles in brackets, for each at its better number of threads. A form of
+torch's that takes {hopeless:g} times as long as its best has two samples.
 """
 
 
@@ -506,8 +502,8 @@ def span(values: list[float], form: str = ".2f") -> str:
 def goal(lines: list[Line]) -> str:
     ratios = [line.ratio() for line in lines]
     text = f"Torch's own step takes {span(ratios)} times as long as the one through the bridge"
-    slower = [f"{line.case.name} {line.dtype}" for line in lines if line.ratio() < 1]
-    return f"{text}. The bridge is slower on {', '.join(slower)}." if slower else f"{text}: it is slower on no line."
+    slower = [f"{line.case.name} {line.dtype} ({line.ratio():.2f})" for line in lines if line.ratio() < 1]
+    return f"{text}.\nThe bridge is slower on {', '.join(slower)}." if slower else f"{text}: it is slower on no line."
 
 
 def times_as_long(lines: list[Line], name: str, other: str) -> str:
@@ -518,15 +514,15 @@ def costs(lines: list[Line]) -> str:
     """Sentences on the second table."""
     small = [cost(line) for line in lines if line.case.is_small]
     texts = [
-        f"On graphs of 50 nodes the bridge adds {span([1e6 * c['bridge'] for c in small], '.0f')} µs to evref's passes, "
-        f"{span([100 * c['bridge'] / c['step'] for c in small], '.0f')}% of the step.",
+        f"On graphs of 50 nodes the bridge adds {span([1e6 * c['bridge'] for c in small], '.0f')} µs to evref's "
+        f"passes, {span([100 * c['bridge'] / c['step'] for c in small], '.0f')}% of the step.",
         f"Without the tape a step takes {times_as_long(lines, OPS, MODULE)}, and compiled "
         f"{times_as_long(lines, COMPILED, MODULE)}: a compiled step has no tape either.",
     ]
     if any(AROUND in line.seconds for line in lines):
         texts.append(f"With ReLU and readout by torch the network's step takes {times_as_long(lines, AROUND, MODULE)}.")
     texts.append(f"The step through the bridge takes {times_as_long(lines, MODULE, 'evref')} as that of `ev.fit`.")
-    return "\n".join(texts)
+    return textwrap.fill(" ".join(texts), 120)
 
 
 COSTS = """
@@ -537,8 +533,8 @@ threads. *bridge*: what the same takes more through `FilterModule` or `NetworkMo
 tensors to arrays and back, and PyTorch's own work for an `autograd.Function` and a backward pass. *rest*: loss,
 `zero_grad`, Adam. Then steps of other kinds, each at its better number of threads. *no tape*: the custom ops in eager
 mode, which compute the forward pass again. *compiled*: `torch.compile(fullgraph=True)` of module and loss. *layers*:
-`FilterModule`, `torch.nn.ReLU`, `torch.nn.Flatten`, `torch.nn.Linear`. *fit*: evref without torch, with its own loss and
-Adam.
+`FilterModule`, `torch.nn.ReLU`, `torch.nn.Flatten`, `torch.nn.Linear`. *fit*: evref without torch, with its own loss
+and Adam.
 """
 
 

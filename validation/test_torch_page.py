@@ -44,6 +44,18 @@ def test_the_page_prints_what_it_says(tmp_path, monkeypatch):
         assert alike(output.stated, output.printed), f"line {line}: python validation/test_torch_page.py writes it"
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_torch_compile():
+    """Of a model of both kinds of layers. The page quotes it: its own tests take torch's warnings for errors."""
+    torch.compiler.reset()
+    x = torch.randn(200, 1, 5)
+    mixed = torch.nn.Sequential(layer(dtype=torch.float32), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(10, 2))
+    compiled = torch.compile(mixed, fullgraph=True)
+    y = compiled(x[:100].float())
+    y.sum().backward()
+    assert torch.allclose(y, mixed(x[:100]), atol=1e-5)
+
+
 # ---- what is not supported -------------------------------------------------------------------------------------------
 def on_cuda() -> torch.Tensor:
     """There need be none: fake tensors may say that they are there."""

@@ -14,7 +14,7 @@ differentiated in its turn.
     evref::backward_of_backward   the op                none: a third derivative raises
     ============================  ====================  =================================
 
-Both ways call the same kernels and give the same bits. What the tape buys is in ``validation/bridge_step_time.md``.
+Both ways call the same kernels and give the same bits. What the tape buys is in ``validation/bridge_speed.md``.
 
 The arguments of an op are tensors, numbers and strings, so an op is told the evref module by a key (:func:`key_of`).
 """
