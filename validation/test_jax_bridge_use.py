@@ -52,13 +52,14 @@ def test_tables_are_read_by_name():
 def test_double_precision_is_off_unless_asked_for():
     """JAX's own rule: float64 becomes float32, second derivatives included."""
     curvature = jax.jit(jax.hessian(loss, 1))
-    exact = curvature(PARAMS, X)
+    exact = np.asarray(curvature(PARAMS, X))
     with float64(False):
         for run in (f, jax.jit(f), jax.grad(loss), jax.jit(jax.grad(loss)), curvature):
             assert {a.dtype for a in jax.tree.leaves(run(PARAMS, X))} == {np.dtype(np.float32)}
         single = {name: p.astype(np.float32) for name, p in PARAMS.items()}
         assert equal(f(PARAMS, X), FILTER(single, X.astype(np.float32)))
-        assert np.abs(np.asarray(curvature(PARAMS, X)) - exact).max() < 1e-5 * np.abs(exact).max()
+        rounded = np.asarray(curvature(PARAMS, X))
+    assert np.abs(rounded - exact).max() < 1e-5 * np.abs(exact).max()
 
 
 def test_dtypes_mix_as_in_numpy():
@@ -235,6 +236,7 @@ def test_arguments_stay_as_they_are():
     assert equal((params, x), (PARAMS, X))
 
 
+@pytest.mark.skipif(jax.__version_info__ < (0, 6), reason="JAX 0.5 keeps programs for ever")
 def test_a_module_is_let_go_with_the_caches_of_jax():
     filt = ev.EdgeVariant(GRAPH, order=1)
     kept, functions = weakref.ref(filt), [as_jax(filt)]
