@@ -14,6 +14,7 @@ import os
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
@@ -33,8 +34,8 @@ NETWORK = replace(cases.select(["training F=8"])[0], name="network", F=5)  # the
 CASES = [*cases.select(["small 1->5", "small 5->5", "medium"]), NETWORK]
 DTYPES = ("float32", "float64")
 LIBRARIES = ("evref", "bridge", "torch", "compile")
-# Memory that malloc gives back to the system with every step costs torch more than the step does.
-ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TOP_PAD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "-1"}
+# malloc keeps its memory: else the larger forms would pay for fresh pages in every step (glibc; ignored elsewhere)
+ALLOCATOR = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TOP_PAD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "-1"}
 RATE = 1e-3
 SECONDS, LEAST, SAMPLE = 9.0, 8, 0.02  # of a line; samples of a contender; seconds of a sample
 HOPELESS = 2.0  # a form of torch's that takes so many times as long as its best after two rounds is not sampled further
@@ -338,6 +339,7 @@ class Process:
         os.environ.update(clock.environment(threads, **ALLOCATOR))
         self.process = context.Process(target=serve, args=(theirs, library, threads), daemon=True)
         self.process.start()
+        theirs.close()  # so that the end of the process is the end of the pipe
         os.environ.clear()
         os.environ.update(before)
 
@@ -349,7 +351,8 @@ class Process:
         return answer
 
     def close(self) -> None:
-        self.pipe.send(())
+        with suppress(OSError):  # it ended earlier
+            self.pipe.send(())
         self.process.join()
 
 
