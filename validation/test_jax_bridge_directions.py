@@ -16,8 +16,9 @@ from jax_examples import GRAPH, NET, X, equal, float64, in_float64, signals  # n
 import evref as ev  # noqa: E402
 from evref.bridges.jax import as_jax  # noqa: E402
 
-Z, UNFLAT = ravel_pytree((NET.init(0), X))
-Z = np.asarray(Z, np.float64)
+with float64(True):
+    Z, UNFLAT = ravel_pytree((NET.init(0), X))
+    Z = np.asarray(Z)
 A, B, U = signals(Z.size, seed=1), signals(Z.size, seed=2), signals(len(X), 2, seed=3)
 net = as_jax(NET)
 
