@@ -6,8 +6,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import bridge_speed  # noqa: E402 - needs torch
-from bridge_speed import AROUND, COMPILE, COMPILED, CSR, GATHER, MASKED, MODULE, SCATTERED, Line  # noqa: E402
+import bridge_contenders  # noqa: E402 - needs torch
+import bridge_speed  # noqa: E402
+from bridge_contenders import AROUND, COMPILE, COMPILED, CSR, GATHER, MASKED, MODULE, SCATTERED  # noqa: E402
+from bridge_speed import Line  # noqa: E402
 
 from evref.bench import cases, child  # noqa: E402
 from evref.bench.clock import summary  # noqa: E402
@@ -21,9 +23,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR", "ignore:The given N
 @pytest.mark.parametrize("case", TINY, ids=lambda case: case.name)
 def test_everyone_takes_the_step_of_the_reference(case, dtype):
     p = cases.make_problem(case, dtype)
-    expected = bridge_speed.reference(p)
+    expected = bridge_contenders.reference(p)
     for library in EAGER:
-        make, names = bridge_speed.CONTENDERS[library]
+        make, names = bridge_contenders.CONTENDERS[library]
         for name in names:
             if name == AROUND and case.kind != "training":
                 continue
@@ -35,11 +37,11 @@ def test_everyone_takes_the_step_of_the_reference(case, dtype):
 def test_filters_one_by_one_are_those_of_the_block_matrix(monkeypatch):
     """On larger graphs torch.sparse takes them one by one."""
     p = cases.make_problem(TINY[0], "float64")
-    expected = bridge_speed.reference(p)
+    expected = bridge_contenders.reference(p)
     monkeypatch.setattr(cases.Case, "is_small", False)
-    assert child.difference(expected, bridge_speed.by_torch(CSR, p).result(), "float64") is None
+    assert child.difference(expected, bridge_contenders.by_torch(CSR, p).result(), "float64") is None
     with pytest.raises(cases.Skipped, match="dense 15×15 matrices"):
-        bridge_speed.by_torch(MASKED, p)
+        bridge_contenders.by_torch(MASKED, p)
 
 
 def test_a_run():
@@ -62,7 +64,7 @@ def test_an_answer_that_is_wrong_is_not_timed():
 
 def made_up(**changes: float) -> list[Line]:
     """Times in µs, of two threads twice as long."""
-    names = (MODULE, AROUND, bridge_speed.OPS, COMPILED, bridge_speed.PASSES, bridge_speed.BARE, "evref")
+    names = (MODULE, AROUND, bridge_contenders.OPS, COMPILED, bridge_contenders.PASSES, bridge_contenders.BARE, "evref")
     micro = dict(zip(names, (300, 310, 400, 450, 200, 150, 100), strict=True))
     micro |= {MASKED: 700, SCATTERED: 600, GATHER: 3000, CSR: 2000, COMPILE: 650, **changes}
     seconds = {name: {n: summary([n * 1e-6 * value] * 8) for n in (1, 2)} for name, value in micro.items()}
