@@ -11,7 +11,7 @@ import pytest
 jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402 - needs jax
-from jax_examples import FILTER, NET, X, equal, in_float64  # noqa: E402, F401
+from jax_examples import FILTER, GRAPH, NET, X, equal, in_float64  # noqa: E402, F401
 
 import evref as ev  # noqa: E402
 from evref.bridges.jax import as_jax  # noqa: E402
@@ -119,6 +119,15 @@ def test_numbers_that_are_not_finite_pass():
         assert not np.isfinite(grads["phi"]).all() and equal(RUNS["jit grad"](PARAMS, x), grads)
 
 
+@pytest.mark.parametrize("cls", [*ev.catalogue.values(), *ev.layer_catalogue.values()])
+def test_no_warnings_of_numbers_that_are_not_finite(cls):
+    """NumPy's are errors in these tests; so are those that evref gives outside the bridge."""
+    module = next(cls.examples(GRAPH, np.random.default_rng(0)))
+    x = np.full((1, *(module.in_shape or (2, 5))), np.inf)
+    slope = jax.grad(lambda x: (as_jax(module)(module.init(0), x) ** 2).sum())(x)
+    assert slope.shape == x.shape
+
+
 ROTATION = ev.CayleyNet(ev.Graph(np.array([[0.0, -1.0], [1.0, 0.0]])), order=2, iterations=None)
 SINGULAR = {**ROTATION.init(0), "h": np.ones(1)}  # h S + iI has the eigenvalue 0
 
@@ -199,7 +208,7 @@ def test_export():
 
 @pytest.mark.skipif(not hasattr(jax, "shard_map"), reason="an older JAX")
 def test_shard_map_that_keeps_account_of_axes():
-    """Without its account, check_vma=False, all is right: test_jax_bridge_use.py."""
+    """Without its account, check_vma=False, all is right: test_jax_bridge_memory.py."""
     mesh, P = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("devices",)), jax.sharding.PartitionSpec
     sharded = jax.shard_map(f, mesh=mesh, in_specs=(P(), P("devices")), out_specs=P("devices"))
     with pytest.raises(NotImplementedError, match=r"values that vary along 'devices'; .* check_vma=False"):
