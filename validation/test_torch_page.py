@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import doctest
 import re
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from torch._subclasses import FakeTensorMode  # noqa: E402 - needs torch
 from torch.autograd import forward_ad  # noqa: E402
 from torch_examples import X, layer  # noqa: E402
 
+import evref.bridges.torch_ops  # noqa: E402
 from evref.bridges.torch import FilterModule  # noqa: E402
 
 PAGE = Path(__file__).parents[1] / "docs" / "torch.md"
@@ -134,6 +136,12 @@ def test_the_jvp_of_two_backward_passes():
 def test_autocast_switched_off_for_the_layer():
     with torch.autocast("cpu"), torch.autocast("cpu", enabled=False):
         assert layer()(X).dtype == torch.float64
+
+
+def test_the_examples_of_the_docstrings():
+    for module in (evref.bridges.torch, evref.bridges.torch_ops):
+        assert not doctest.testmod(module).failed
+    assert doctest.testmod(evref.bridges.torch).attempted > 5
 
 
 def test_seeds_are_those_of_init():
