@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 README = " ".join((HERE.parent / "README.md").read_text(encoding="utf-8").split())
 PHRASES = {  # in the README, and where its numbers stand, in this order
     "known_mistakes.md": (
-        r"([\d,]+) layers in PyTorch and JAX were \[broken on purpose\]\S+, and in ([\d,]+) of ([\d,]+) runs the mistake",
+        r"([\d,]+) layers in PyTorch and JAX were \[broken on purpose\]\S+, and in ([\d,]+) of ([\d,]+) runs the",
         r": (\d+) broken layers .*?\*\*([\d,]+) of ([\d,]+) runs name the mistake that was made\*\*",
     ),
     "right_cases.md": (r"([\d,]+) \[right layers\]\S+ raised no alarm", r"\*\*False alarms: 0 of ([\d,]+)\.\*\*"),
