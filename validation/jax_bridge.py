@@ -33,11 +33,12 @@ import platform
 import sys
 import zlib
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import bridge_subjects
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -46,7 +47,6 @@ from jax.test_util import check_grads
 
 import evref as ev
 from evref.bridges.jax import as_jax
-from evref.verify.examples import named_examples, probe_graph
 
 PAGE = Path(__file__).with_suffix(".md")
 NODES, BATCH, COPIES, DIRECTIONS, STEP = 5, 2, 3, 4, 1e-6
@@ -57,28 +57,8 @@ Point = tuple[dict[str, Any], Any]  # params, x
 
 
 # ---- what is compared ------------------------------------------------------------------------------------------------
-@cache
-def subjects() -> dict[str, ev.Module]:
-    """Every configuration of the catalogues by name; the first one of a class has the name of the class."""
-    graph = probe_graph(NODES, "directed")
-    found = {}
-    for kind, catalogue in (("", ev.catalogue), ("layer ", ev.layer_catalogue)):
-        for name, cls in sorted(catalogue.items()):
-            for label, module in named_examples(cls, graph).items():
-                found[f"{kind}{name}({label})" if label else f"{kind}{name}"] = module
-    found["network of the paper"] = ev.Network(
-        [ev.EdgeVariant(graph, 2, 1, 3), ev.ReLU(), ev.Dense((3, NODES), outputs=2)]
-    )
-    return found
-
-
-@cache
-def first_of_each() -> list[str]:
-    """A configuration for each class, and the networks."""
-    seen: dict[type, str] = {}
-    for name, module in subjects().items():
-        seen.setdefault(type(module), name)
-    return list(dict.fromkeys([*seen.values(), *(name for name in subjects() if "network" in name)]))
+subjects = partial(bridge_subjects.subjects, NODES)
+first_of_each = partial(bridge_subjects.first_of_each, NODES)
 
 
 class Draw:

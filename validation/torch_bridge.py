@@ -15,16 +15,16 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import partial
 from pathlib import Path
 
+import bridge_subjects
 import numpy as np
 import torch
 
 import evref as ev
 from evref.bridges.torch import EvrefModule, as_torch
 from evref.bridges.torch_ops import key_of
-from evref.verify.examples import named_examples, probe_graph
 
 PAGE = Path(__file__).with_suffix(".md")
 N_NODES, BATCH, FEATURES = 4, 2, 2
@@ -33,28 +33,8 @@ OPS = ("forward", "backward", "backward_of_backward")
 
 
 # ---- what is checked -------------------------------------------------------------------------------------------------
-@cache
-def subjects() -> dict[str, ev.Module]:
-    """Every configuration of the catalogues by name; the first one of a class has the name of the class."""
-    graph = probe_graph(N_NODES, "directed")
-    found = {}
-    for kind, catalogue in (("", ev.catalogue), ("layer ", ev.layer_catalogue)):
-        for name, cls in sorted(catalogue.items()):
-            for label, module in named_examples(cls, graph).items():
-                found[f"{kind}{name}({label})" if label else f"{kind}{name}"] = module
-    found["network of the paper"] = ev.Network(
-        [ev.EdgeVariant(graph, 2, 1, 3), ev.ReLU(), ev.Dense((3, N_NODES), outputs=2)]
-    )
-    return found
-
-
-@cache
-def first_of_each() -> list[str]:
-    """A configuration for each class, and the networks."""
-    seen: dict[type, str] = {}
-    for name, module in subjects().items():
-        seen.setdefault(type(module), name)
-    return list(dict.fromkeys([*seen.values(), *(name for name in subjects() if "network" in name)]))
+subjects = partial(bridge_subjects.subjects, N_NODES)
+first_of_each = partial(bridge_subjects.first_of_each, N_NODES)
 
 
 def numbers(module: ev.Module, dtype: type = np.float64) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
