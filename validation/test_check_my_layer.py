@@ -13,7 +13,7 @@ from evref import cli
 from evref.testing import MismatchError
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("jax")
+jax = pytest.importorskip("jax")
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def ran(tmp_path_factory):
     slow = [HealthCheck.too_slow]  # it reads the constants of all modules at its first draw
     settings.register_profile("page", deadline=None, derandomize=True, database=None, suppress_health_check=slow)
     settings.load_profile("page")
-    with contextlib.chdir(folder):
+    with contextlib.chdir(folder), jax.enable_x64(False):  # as in a program of its own
         found = list(outputs(PAGE.read_text(encoding="utf-8"), names=names))
     yield folder, found, names
     settings.load_profile(before)

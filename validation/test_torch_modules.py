@@ -255,7 +255,7 @@ class Filtered(torch.utils.data.Dataset):
 
 
 @pytest.mark.skipif("fork" not in torch.multiprocessing.get_all_start_methods(), reason="this system has no fork")
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork")  # of Python, and of JAX where other tests loaded it
 def test_workers_of_a_data_loader():
     data = Filtered(layer())
     expected = torch.stack([data[i] for i in range(4)])
