@@ -6,9 +6,10 @@ import argparse
 import ast
 import inspect
 import json
+import os
 import sys
-from collections.abc import Sequence
-from contextlib import redirect_stdout
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any, get_args
 
 from . import checks
@@ -77,10 +78,32 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     seed = checks.as_count("--seed", arguments.seed)
-    with redirect_stdout(sys.stderr):  # what the user's file prints is no part of the report
+    with redirect_stdout(sys.stderr), _without_descriptor():  # what the user's file prints is no part of the report
         report = _report(arguments, seed)
     print(json.dumps(report.to_dict(), indent=2) if arguments.json else report)
     return 2 if report.problem else 0 if report.ok else 1
+
+
+@contextmanager
+def _without_descriptor() -> Iterator[None]:
+    """The same for what is written past sys.stdout: by C code, by child processes, by os.write(1, ...)."""
+    try:
+        ours = sys.stdout is sys.__stderr__ and sys.__stdout__ is not None and sys.__stdout__.fileno() == 1
+        kept = os.dup(1) if ours else None
+    except (OSError, ValueError):  # closed, or no file
+        kept = None
+    if kept is None:
+        yield
+        return
+    sys.__stdout__.flush()  # type: ignore[union-attr]
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        with suppress(OSError, ValueError):
+            sys.__stdout__.flush()  # type: ignore[union-attr]
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _report(arguments: argparse.Namespace, seed: int) -> Comparison:
@@ -128,7 +151,7 @@ def _on_many_graphs(
     from .testing import BuildError, assert_matches  # here: the other commands do without its graphs
 
     filt = _filter_class(arguments.filter)
-    _require_known(settings, filt)
+    _require_known(settings, filt, also=list(inspect.signature(build).parameters)[1:])
     try:
         return assert_matches(build, filt, seed=seed, shift=arguments.shift, **options, **settings)
     except MismatchError as mismatch:
@@ -206,8 +229,8 @@ def _value(text: str) -> Any:
         return text
 
 
-def _require_known(settings: dict[str, Any], filt: Any) -> None:
-    known = _arguments(filt)
+def _require_known(settings: dict[str, Any], filt: Any, also: Sequence[str] = ()) -> None:
+    known = [*_arguments(filt), *(name for name in also if name not in _arguments(filt))]
     for name in settings:
         if name not in known:
             raise TargetError(

@@ -258,6 +258,15 @@ def as_choice(name: str, value: Any, options: Any) -> Any:
     return value
 
 
+def what_is(value: object) -> str:
+    """The type of a value, for an error; a class where an instance belongs is called one.
+
+    >>> what_is(3.0), what_is(dict)
+    ('float', 'the class dict')
+    """
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+
+
 def did_you_mean(value: Any, known: Iterable[str]) -> str:
     """The end of an error message: the known name nearest to `value`, or nothing if none is near.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 
 import pytest
@@ -187,3 +188,28 @@ def layer(theta, x):
     (tmp_path / "random.py").write_text(whole, encoding="utf-8")  # not the module of that name
     for target in ("package/parts.py::layer", "package.parts:layer", "random.py::layer"):
         assert check(f"{target} --as gcn")[0] == 0
+
+
+def test_json_is_alone_on_standard_output(tmp_path):
+    """Whatever way the layer writes there."""
+    (tmp_path / "noisy.py").write_text(
+        "import os, sys\nimport evref as ev\ngraph = ev.generators.cycle(4)\nfilt = ev.GCN(graph)\n"
+        "def layer(params, x):\n    os.write(1, b'raw')\n    print('python')\n"
+        "    print('past it', file=sys.__stdout__)\n    os.system('echo child')\n    return filt(params, x)\n",
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "evref", "check", "noisy.py::layer", "--as", "gcn", "--json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and json.loads(done.stdout)["ok"] is True
+    assert {"raw", "python", "past it", "child"} <= set(done.stderr.replace("raw", "raw\n").split("\n"))
+
+
+def test_settings_that_only_the_builder_has(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(
+        "import evref as ev\ndef build(graph, width):\n    return ev.GCN(graph, 1, width)\n", encoding="utf-8"
+    )
+    words = ["check", "own.py::build", "--as", "gcn", "--set", "out_features=3", "--set"]
+    assert cli.main([*words, "width=3"]) == 0
+    assert cli.main([*words, "widht=3"]) == 2
+    assert "did you mean 'width'" in capsys.readouterr().err

@@ -177,7 +177,7 @@ def test_parameters_that_cannot_be_compared(make, kind, sentence):
             "the module's parameters are phi .*: say which",
         ),
         (Right, {"parameters": {"phi": ("phi", "T"), "bias": "bias"}}, ValueError, "is it transposed"),
-        (torch.nn.ReLU, {}, ValueError, "the module's parameters are none; the reference's are phi"),
+        (torch.nn.ReLU, {}, ValueError, "the module's parameters are none; expected phi"),
         (lambda: Right, {}, TypeError, "layer is the class Right"),
     ],
 )

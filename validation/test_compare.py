@@ -90,6 +90,15 @@ def test_a_layer_that_takes_one_sample_at_a_time():
     assert report.ok and "one sample at a time" in report.setting, str(report)
 
 
+def test_heads_side_by_side():
+    """GATConv as it is: its weights are one matrix for all heads."""
+    filt = ev.GraphAttention(ev.Graph(WEIGHTS), in_features=2, out_features=6, heads=2, bias=True)
+    names = {"lin.weight": ("weight", lambda w: w.reshape(6, 2)), "bias": "bias"}
+    names |= {"att_src": ("source", None), "att_dst": ("target", None)}
+    report = ev.compare(GATConv(2, 3, heads=2), filt, parameters=names, call=lambda conv, x: conv(x, EDGES))
+    assert report.ok, str(report)
+
+
 def test_keyword_parameters_and_x_first():
     filt = ev.GCN(GRAPH, in_features=2, out_features=3, bias=True)
     S = torch.tensor(GRAPH.S.toarray())
@@ -177,6 +186,47 @@ def test_batch_normalisation_in_train_mode():
 
     report = ev.compare(Normed(), CHEB)
     assert [cause.name for cause in report.causes] == ["train-mode"], str(report)
+
+
+def test_train_mode_is_said_beside_another_mistake():
+    """Then no name can be given: the small eps of batch normalisation, or a layer that is wrong anyway."""
+
+    class Normed(WithDropout):
+        def __init__(self):
+            super().__init__()
+            self.dropout = torch.nn.BatchNorm1d(4, affine=False)
+
+    report = ev.compare(Normed(), CHEB)
+    assert not report.ok and any("the module is in train mode" in note for note in report.notes)
+    assert not any("train mode" in note for note in ev.compare(Normed().eval(), CHEB).notes)
+
+    class Wrong(WithDropout):
+        def forward(self, x):
+            return self.dropout(torch_chebyshev({"theta": self.theta, "bias": self.bias}, x, twice=1.0))
+
+    report = ev.compare(Wrong(), CHEB)
+    assert report.problem_kind == "random" and "The module is in train mode" in report.diagnosis
+    assert "lacks its 2" in ev.compare(Wrong().eval(), CHEB).diagnosis
+
+
+def test_frozen_parameters_are_said():
+    module = WithDropout().eval()
+    module.theta.requires_grad_(False)
+    report = ev.compare(module, CHEB)
+    assert report.ok and report.notes == ("compared as if trained, but requires_grad is False: theta",)
+
+
+def test_float32_inside_is_no_wrong_gradient():
+    """Differences of numbers in float32 need longer steps."""
+
+    def single(params, x, more=0.0):
+        own = {name: p.float() for name, p in params.items()}
+        return (torch_chebyshev(own, x.float()) + more * x.float()[:, :1]).double()
+
+    report = ev.compare(single, CHEB)
+    assert report.ok and {row.name: row.status for row in report.rows}["own differences"] == "ok"
+    report = ev.compare(lambda params, x: single(params, x, more=0.1), CHEB)
+    assert report.causes == () and not any("do not belong" in pattern for pattern in report.patterns)
 
 
 def test_a_module_in_float32_with_constants_in_float32():

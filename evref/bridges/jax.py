@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import what_is
 from ..contract import Module
 from .jax_host import FlatModule
 
@@ -83,7 +84,7 @@ def as_jax(module: Module) -> Callable[[Mapping[str, Any], Any], jax.Array]:
     True
     """
     if not isinstance(module, Module):
-        raise TypeError(f"module is {type(module).__name__}; expected a filter, a layer or a network")
+        raise TypeError(f"module is {what_is(module)}; expected a filter, a layer or a network")
     flat = FlatModule(module)
 
     def f(params: Mapping[str, Any], x: Any) -> jax.Array:

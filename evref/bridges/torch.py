@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..checks import what_is
 from ..contract import Module, Parameters
 from ..filters import Filter
 from ..learn import Network
@@ -91,9 +92,9 @@ class EvrefModule(torch.nn.Module):
     ) -> None:
         super().__init__()
         if not isinstance(module, Module):
-            raise TypeError(f"module is {type(module).__name__}; expected a filter, a layer or a network of evref")
+            raise TypeError(f"module is {what_is(module)}; expected a filter, a layer or a network of evref")
         if dtype not in DTYPES:
-            raise TypeError(f"dtype is {dtype}; supported are torch.float32 and torch.float64")
+            raise TypeError(f"dtype is {dtype!r}; supported are torch.float32 and torch.float64")
         if params is not None and rng is not None:
             raise ValueError("params and rng are both given; expected one of them: rng draws what params would hold")
         self.module = module
@@ -195,7 +196,7 @@ class NetworkModule(EvrefModule):
         dtype: torch.dtype = torch.float64,
     ) -> None:
         if not isinstance(net, Network):
-            raise TypeError(f"net is {type(net).__name__}; expected a Network (EvrefModule takes layers as well)")
+            raise TypeError(f"net is {what_is(net)}; expected a Network (EvrefModule takes layers as well)")
         super().__init__(net, params, rng=rng, dtype=dtype)
 
 
@@ -223,7 +224,7 @@ def as_torch(module: Module) -> Callable[[Mapping[str, Tensor], Tensor], Tensor]
     tensor([1., 0., 1., 0., 0., 0., 0.], dtype=torch.float64)
     """
     if not isinstance(module, Module):
-        raise TypeError(f"module is {type(module).__name__}; expected a filter, a layer or a network of evref")
+        raise TypeError(f"module is {what_is(module)}; expected a filter, a layer or a network of evref")
     key, names = key_of(module), list(module.parameter_shapes())
 
     def function(params: Mapping[str, Tensor], x: Tensor) -> Tensor:

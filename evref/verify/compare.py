@@ -38,6 +38,7 @@ from .foreign.find import Framework
 from .foreign.global_state import set_back
 from .foreign.layouts import Layout
 from .foreign.subject import UNSEEDED
+from .foreign.torch_module import remarks_on
 from .patterns import patterns
 from .smallest import simplest_failing, smallest_failing
 from .trials import SINGLE, Point, Trial, blocks, drawn_params, quiet, reference_at
@@ -45,6 +46,12 @@ from .trials import SINGLE, Point, Trial, blocks, drawn_params, quiet, reference
 __all__ = ["Case", "Cause", "Comparison", "MismatchError", "Row", "compare", "compare_cases"]
 
 BATCHES = (3, 1)
+SINGLE_ONLY = (
+    "it agrees to the precision of float32 only: something inside is float32, or a small number is added somewhere "
+    "(dtype=float64 insists)"
+)
+IN_TRAIN_MODE = "the module is in train mode (dropout, batch normalisation): compare it as model.eval() leaves it"
+LONGEST_TITLE = 300
 SIZE = {"off": 3, "nan": 2, "kink": 1, "ok": 0, "not compared": -1}
 
 
@@ -93,8 +100,9 @@ def compare(
     x : array, shape (batch, *in_shape), optional
         Drawn by default.
     parameters : dict, optional
-        Their name -> our name, or (our name, step, ...): an index or a slice, "T" (the last two axes exchanged) or
-        "dense" (phi as N x N matrices). By default the names are ours.
+        Their name -> our name, or (our name, step, ...): an index or a slice, "T" (the last two axes exchanged),
+        "dense" (phi as N x N matrices) or a function that moves entries, such as ``lambda w: w.reshape(4, 3)``, which
+        makes their array of ours. By default the names are ours.
     call : callable, optional
         call(layer, x) for a torch module, call(layer, params, x) for a function; by default layer(x) and
         layer(params, x).
@@ -131,11 +139,31 @@ def compare(
     }
     if not isinstance(reference, Module):
         hint = "; a graph alone does not say which filter" if hasattr(reference, "fingerprint") else ""
-        raise TypeError(f"reference is {type(reference).__name__}; expected a filter, layer or network of evref{hint}")
+        raise TypeError(f"reference is {checks.what_is(reference)}; expected a filter, layer or network of evref{hint}")
     points = _points(reference, params, x, checks.as_count("seed", seed))
     case = Case("", layer, reference, options=options)
     report = _compared([(case, point) for point in points])
-    return replace(report, layer=_named(layer), reference=_title(reference), cases=())
+    if not report.ok and not report.causes and layout is None and _order_is_open(reference):
+        report = _in_the_other_order(report, case, points)
+    notes = (*report.notes, *remarks_on(layer))
+    return replace(report, layer=_named(layer), reference=_title(reference), notes=notes, cases=())
+
+
+def _order_is_open(reference: Module) -> bool:
+    """Whether shapes do not tell nodes from features."""
+    shape = reference.in_shape
+    return shape is not None and len(shape) == 2 and shape[0] == shape[1] > 1
+
+
+def _in_the_other_order(report: Comparison, case: Case, points: Sequence[Point]) -> Comparison:
+    """The report with nodes before features if that says more, or the one that is there; with a note."""
+    other = replace(case, options={**case.options, "layout": "nodes, features"})
+    found = _compared([(other, point) for point in points])
+    better = found.ok or bool(found.causes)
+    order = "(nodes, features)" if better else "(features, nodes)"
+    note = f"there are as many features as nodes: x went in as {order}; layout= says which is meant"
+    chosen = found if better else report
+    return replace(chosen, notes=(*chosen.notes, note))
 
 
 def compare_cases(cases: Iterable[Case], *, seed: int = 0, title: str = "") -> Comparison:
@@ -166,7 +194,7 @@ def _named(layer: Any) -> str:
 
 def _title(reference: Module) -> str:
     text = repr(reference)
-    return text if len(text) <= 160 else f"{type(reference).__name__}(...)"
+    return text if len(text) <= LONGEST_TITLE else f"{type(reference).__name__}(...)"
 
 
 def _points(reference: Module, params: Any, x: Any, seed: int, batches: Sequence[int] = BATCHES) -> list[Point]:
@@ -272,7 +300,10 @@ def _unusable(problem: LayerProblem, where: str, case: Case, point: Point) -> Co
     text = problem.text + where
     if isinstance(problem, NotRepeatable):
         causes = _train_mode([Trial(case.name, problem.subject, case.reference, point.rounded(problem.subject.dtype))])
-        text += f". {causes[0].says}: with that all rows agree [{causes[0].name}]" if causes else ""
+        if causes:
+            text += f". {causes[0].says}: with that all rows agree [{causes[0].name}]"
+        elif problem.subject.adapter.training:
+            text += f". {IN_TRAIN_MODE[0].upper()}{IN_TRAIN_MODE[1:]}"
     return Comparison("", "", problem=text, problem_kind=problem.kind, causes=causes)
 
 
@@ -288,7 +319,7 @@ def _verdict(trials: list[Trial]) -> tuple[Comparison, list[Trial]]:
     explicit = dtype == SINGLE or not any(trial.subject.may_be_single for trial in bad)
     if bad and not explicit and all(row.good for trial in bad for row in trial.rows(SINGLE)):
         dtype = SINGLE
-        notes.append("it agrees to the precision of float32 only: something inside is float32 (dtype=float64 insists)")
+        notes.append(SINGLE_ONLY)
     off = [trial for trial in trials if _is_off(trial.rows(dtype))]
     rows = _worst_rows([trial.rows(dtype) for trial in trials])
     report = Comparison(
@@ -312,12 +343,14 @@ def _explained(report: Comparison, off: list[Trial], right: list[Trial], cases: 
         if not found and off[0].subject.may_be_single and off[0].subject.dtype != SINGLE:
             found, _ = diagnose(off, right, SINGLE)
         causes = tuple(found)
+        if not causes and _train_mode_shows(off[0]):
+            notes = (*notes, IN_TRAIN_MODE)
     first = min(off, key=lambda trial: trial.reference.n_operations() + trial.point.x.size)
     simplest = simplest_failing(first, cases[id(first)], lambda case: _fresh_trial(case, first.subject.layout))
     smallest = smallest_failing(simplest, 40 if too_large(first.reference) else 300)
     if first.case and len(report.cases) > 1:
         smallest = f"{simplest.case}: {smallest}"
-    seen = () if causes else tuple(patterns(off[0]))
+    seen = () if causes else tuple(patterns(off[0], [*off, *right]))
     return replace(report, causes=causes, tried=tried, smallest=smallest, patterns=seen, notes=notes)
 
 
@@ -340,6 +373,17 @@ def _train_mode(trials: list[Trial]) -> tuple[Cause, ...]:
             return ()
         worst = max([worst, *(row.error for row in rows if row.status == "ok" and row.name != DIFFERENCES)])
     return (Cause("train-mode", TRAIN_MODE, worst),)
+
+
+def _train_mode_shows(trial: Trial) -> bool:
+    """Whether a torch module gives other numbers in eval mode."""
+    subject = trial.subject.in_eval_mode()
+    if subject is None:
+        return False
+    try:
+        return not trial.near(subject.output(trial.point.params, trial.point.x), trial.observed.y)
+    except LayerProblem:
+        return True
 
 
 def _worst_rows(tables: Iterable[Sequence[Row]]) -> tuple[Row, ...]:

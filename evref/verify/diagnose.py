@@ -121,8 +121,12 @@ def _never_masked(trial: Trial, dtype: np.dtype) -> float | None:
             return None
         predicted = full
         for step in steps:
-            if step != "dense":
-                predicted = predicted.swapaxes(-1, -2) if step == "T" else predicted[step]
+            if callable(step):
+                predicted = step(predicted)
+            elif not isinstance(step, str):
+                predicted = predicted[step]
+            elif step == "T":
+                predicted = predicted.swapaxes(-1, -2)
         error = _relative(outside, predicted, trial.scale(theirs))
         if not error <= trial.tolerance("grad phi", dtype):
             return None

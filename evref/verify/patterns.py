@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -12,14 +12,18 @@ from .trials import Trial, blocks
 ALIKE = 1e-6  # relative: a ratio is constant, a slice is zero
 
 
-def patterns(trial: Trial) -> list[str]:
-    """Sentences about the differences of one failing trial."""
+def patterns(trial: Trial, every: Sequence[Trial] = ()) -> list[str]:
+    """Sentences about the differences of one failing trial; `every` are all, right ones too.
+
+    What a factor is equal to must hold in all of them: a factor of 3 is the batch size only if it is 1 for one sample.
+    """
+    alike = [other for other in every if other.reference is trial.reference] or [trial]
     off = [row.name for row in trial.rows() if row.status == "off"]
     theirs, ours = dict(blocks(trial.observed)), dict(blocks(trial.expected))
     found = list(_which(off, trial))
     for name in off:
         if name in theirs and name in ours:
-            found += [f"{name}: {text}" for text in _of_block(theirs[name], ours[name], trial)]
+            found += [f"{name}: {text}" for text in _of_block(name, theirs[name], ours[name], alike)]
     return found
 
 
@@ -38,16 +42,17 @@ def _which(off: list[str], trial: Trial) -> Iterator[str]:
         yield "the gradients belong to the layer's own output: it computes another function, consistently"
 
 
-def _of_block(theirs: np.ndarray, ours: np.ndarray, trial: Trial) -> Iterator[str]:
+def _of_block(name: str, theirs: np.ndarray, ours: np.ndarray, every: Sequence[Trial]) -> Iterator[str]:
     if not np.isfinite(theirs).all():
         yield f"{int((~np.isfinite(theirs)).sum())} of {theirs.size} numbers are not finite"
         return
     if not theirs.any():
         yield "all zero"
         return
-    factor = float(np.vdot(theirs, ours)) / (float(np.vdot(ours, ours)) or 1.0)
-    if np.abs(theirs - factor * ours).max() <= ALIKE * np.abs(theirs).max():
-        yield f"a constant factor, {_named_factor(factor, trial)}"
+    factor = _factor(theirs, ours)
+    if factor is not None:
+        if abs(factor - 1) > ALIKE:
+            yield f"a constant factor, {factor:.6g}{_equal_to(name, every)}"
         return
     yield from _slices(theirs, ours)
     for a in range(ours.ndim):
@@ -77,19 +82,40 @@ def _slices(theirs: np.ndarray, ours: np.ndarray) -> Iterator[str]:
         yield f"right at {good} of the first axis, wrong elsewhere"
 
 
-def _named_factor(factor: float, trial: Trial) -> str:
-    graph, batch = trial.reference.graph, len(trial.point.x)
-    counts = {"batch size": batch, "2": 2, "outputs of a sample": trial.expected.y[0].size}
+def _factor(theirs: np.ndarray, ours: np.ndarray) -> float | None:
+    """c, if theirs = c ours."""
+    factor = float(np.vdot(theirs, ours)) / (float(np.vdot(ours, ours)) or 1.0)
+    return factor if np.abs(theirs - factor * ours).max(initial=0) <= ALIKE * np.abs(theirs).max(initial=0) else None
+
+
+def _equal_to(block: str, every: Sequence[Trial]) -> str:
+    """The sizes that the factor of a block, or its inverse, is equal to in every trial."""
+    left: set[str] | None = None
+    for trial in every:
+        theirs, ours = dict(blocks(trial.observed)), dict(blocks(trial.expected))
+        factor = _factor(theirs[block], ours[block]) if ours[block].any() else None
+        found = set()
+        if factor is not None:
+            found = {what for what, size in _sizes(trial) if abs(factor - size) < ALIKE * abs(size)}
+        left = found if left is None else left & found
+    names = [what for what, _ in _sizes(every[0]) if what in (left or ())]
+    return f", equal to {' and '.join(names)} here" if names else ""
+
+
+def _sizes(trial: Trial) -> Iterator[tuple[str, float]]:
+    """What a factor may have been meant to be, and its value."""
+    graph = trial.reference.graph
+    counts = {"batch size": len(trial.point.x), "outputs of a sample": trial.expected.y[0].size}
     if graph is not None:
-        counts |= {"nodes": graph.n_nodes, "edges": graph.n_edges, "entries of I + S": graph.nnz}
+        counts |= {"nodes": graph.n_nodes, "edges": graph.n_edges}
+        counts |= {"entries of I + S": graph.nnz}
     for name in ("in_features", "out_features", "order"):
         value = getattr(trial.reference, name, None)
         if isinstance(value, int):
             counts[name] = value
     for what, count in counts.items():
-        for sign in (1, -1):
-            if count > 1 and abs(factor * count - sign) < ALIKE:
-                return f"{factor:.6g} = {'-' if sign < 0 else ''}1/{what}"
-            if count > 1 and abs(factor - sign * count) < ALIKE * count:
-                return f"{factor:.6g} = {'-' if sign < 0 else ''}{what}"
-    return "-1" if abs(factor + 1) < ALIKE else f"{factor:.6g}"
+        if count:
+            yield what, count
+            yield f"-{what}", -count
+            yield f"1/{what}", 1 / count
+            yield f"-1/{what}", -1 / count

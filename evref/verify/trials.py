@@ -202,7 +202,7 @@ class Trial:
         Automatic differentiation may be told to leave something out (detach, stop_gradient); a backward pass by hand
         may be wrong. Both show here, whatever the reference says.
         """
-        steps, tolerance = STEPS[self.subject.dtype.itemsize]
+        steps, tolerance = STEPS[SINGLE.itemsize if self._computed_in_single else self.subject.dtype.itemsize]
         row = self._difference(self.subject.output, self.observed, steps[0], tolerance)
         if row.status == "off":
             nearer = self._difference(self.subject.output, self.observed, steps[1], tolerance)
@@ -212,6 +212,12 @@ class Trial:
             same = self._difference(self._reference_output, self.expected, steps[1], tolerance)
             row = row if same.status == "ok" else replace(row, status="kink")
         return row
+
+    @cached_property
+    def _computed_in_single(self) -> bool:
+        """Whether the output, of whatever dtype, has numbers of float32 alone: differences need longer steps."""
+        y = self.observed.y
+        return bool(self.subject.may_be_single and y.any() and np.array_equal(y, y.astype(np.float32), equal_nan=True))
 
     def _difference(
         self, output: Callable[[Arrays, Array], Array], given: Observed, step: float, tolerance: float

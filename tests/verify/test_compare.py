@@ -165,6 +165,24 @@ def test_a_wrong_gradient_beside_a_right_output():
     assert "grad phi: a constant factor, 1.7" in report.patterns
 
 
+@pytest.mark.parametrize(
+    ("factor", "says"),
+    [
+        (lambda x: len(x), "3, equal to batch size here"),
+        (lambda x: 3, "3, equal to out_features here"),  # for one sample too
+        (lambda x: -1 / 6, "-0.166667, equal to -1/nodes here"),
+        (lambda x: 1.7, "1.7"),
+    ],
+)
+def test_a_factor_is_named_by_what_it_is_on_every_batch(factor, says):
+    filt = ev.GCN(DIRECTED, in_features=2, out_features=3)
+
+    def layer(params, x):
+        return factor(x) * filt(params, x)
+
+    assert f"output: a constant factor, {says}" in ev.compare(layer, filt).patterns
+
+
 def test_patterns_name_factors_and_slices():
     class ByBatch(Dense):
         def backward(self, params, w, grad_y):
@@ -324,6 +342,56 @@ def test_dense_matrices_are_adjoint_to_entries():
     assert np.vdot(Phi, outside["Phi"]) == 0 and np.array_equal(outside["Phi"] != 0, Phi == 0)
 
 
+def test_a_function_moves_entries():
+    """Heads side by side in one matrix, an order of its own, an entry used twice."""
+    filt = ev.GraphAttention(DIRECTED, in_features=3, out_features=4, heads=2)
+
+    def together(weight):
+        return weight.transpose(1, 0, 2).reshape(-1, 3)[::-1]
+
+    mapped = ParameterMap(filt, {"W": ("weight", together), "s": ("source", lambda s: s[:, [0, 1, 1]]), "t": "target"})
+    params, rng = filt.init(0), np.random.default_rng(0)
+    theirs = mapped.theirs(params)
+    assert np.array_equal(theirs["W"], together(params["weight"])) and theirs["s"].shape == (2, 3)
+    grads = {name: rng.standard_normal(array.shape) for name, array in theirs.items()}
+    back, _ = mapped.ours(grads)
+    for ours, name in (("weight", "W"), ("source", "s")):
+        assert np.vdot(params[ours], back[ours]) == pytest.approx(np.vdot(theirs[name], grads[name]), rel=1e-12)
+
+
+def test_a_layer_whose_parameters_are_moved():
+    filt = ev.Polynomial(DIRECTED, order=2, in_features=2, out_features=3)
+
+    def layer(params, x):  # one matrix over the features of all powers
+        S = DIRECTED.S.toarray()
+        powers = [x, x @ S.T, x @ S.T @ S.T]
+        return params["W"] @ np.concatenate(powers, axis=1)
+
+    names = {"W": ("phi", lambda phi: phi.transpose(1, 0, 2).reshape(3, -1))}
+    assert ev.compare(layer, filt, parameters=names).ok
+    assert not ev.compare(layer, filt, parameters={"W": ("phi", lambda phi: phi.reshape(3, -1))}).ok
+
+
+def test_as_many_features_as_nodes():
+    """Shapes do not say which axis is which; what explains the numbers does."""
+    filt = ev.Polynomial(DIRECTED, order=2, in_features=6, out_features=6)
+    S = DIRECTED.S.toarray()
+
+    def transposed(params, x):  # (nodes, features), and S.T for S
+        w, y = x, 0
+        for phi in params["phi"]:
+            y, w = y + w @ phi.T, S.T @ w
+        return y
+
+    report = ev.compare(transposed, filt)
+    assert "S is transposed" in report.diagnosis and "called with (batch, nodes, features)" in report.setting
+    assert any("as many features as nodes: x went in as (nodes, features)" in note for note in report.notes)
+    report = ev.compare(lambda params, x: transposed(params, x) + x[:, :1], filt)
+    assert report.causes == () and any("x went in as (features, nodes)" in note for note in report.notes)
+    right = ev.compare(filt, ev.Polynomial(DIRECTED, order=2, in_features=6, out_features=6))
+    assert right.ok and right.notes == ()
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -332,6 +400,11 @@ def test_dense_matrices_are_adjoint_to_entries():
         ({"a": ("phi", 0), "b": "bias"}, "does not say where phi.*entries"),
         ({"a": ("phi", 9), "b": "bias"}, "does not fit phi of shape"),
         ({"a": ("phi", "transposed"), "b": "bias"}, "has the step 'transposed'"),
+        ({"a": ("phi", lambda phi: 2 * phi), "b": "bias"}, "the function changes the entries"),
+        ({"a": ("phi", lambda phi: phi.astype(float)), "b": "bias"}, "the function changes the entries"),
+        ({"a": ("phi", lambda phi: np.abs(phi)), "b": "bias"}, "the function changes the entries"),
+        ({"a": ("phi", lambda phi: phi[0]), "b": "bias"}, "does not say where phi.*entries"),
+        ({"a": ("phi", lambda phi: phi.nothing), "b": "bias"}, "does not fit phi of shape"),
         ({"a": "phi", "b": ("bias", "dense")}, "one entry per edge"),
     ],
 )
@@ -345,6 +418,7 @@ def test_parameters_that_do_not_fit(parameters, message):
     [
         ({"reference": DIRECTED}, TypeError, "reference is Graph; expected a filter, layer or network"),
         ({"reference": FILT.forward}, TypeError, "reference is method; expected"),
+        ({"reference": ev.GCN}, TypeError, "reference is the class GCN; expected"),
         ({"layer": 3}, TypeError, "layer is int; expected a function"),
         ({"layer": Dense}, TypeError, "layer is the class Dense.*pass an instance"),
         ({"framework": "keras"}, ValueError, "framework is 'keras'; expected one of torch, jax, numpy"),

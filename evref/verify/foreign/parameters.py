@@ -1,14 +1,17 @@
 """Our parameters under the names of somebody else's layer, and gradients back: a linear map and its transpose.
 
-    {"lins.0.weight": ("theta", 0), "bias": "bias", "Phi": ("phi", "dense"), "W": ("theta", "T")}
+    {"lins.0.weight": ("theta", 0), "bias": "bias", "Phi": ("phi", "dense"), "W": ("theta", "T"),
+     "lin.weight": ("weight", lambda w: w.reshape(4, 3))}
 
-A value is one of our names, or one of our names and steps: an index or a slice, "T" (the last two axes exchanged) or
-"dense" (entries (..., nnz) as matrices (..., N, N)). Every number of ours must go somewhere.
+A value is one of our names, or one of our names and steps: an index or a slice, "T" (the last two axes exchanged),
+"dense" (entries (..., nnz) as matrices (..., N, N)) or a function that moves entries: reshape, transpose, a selection,
+in any combination. What it moves where is seen from an array of numbered entries. Every number of ours must go
+somewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -42,10 +45,12 @@ class ParameterMap:
             raise ValueError(f"parameters[{theirs!r}] is {value!r}; expected one of {', '.join(self.shapes)}{hint}")
         for step in steps:
             if isinstance(step, str) and step not in ("T", "dense"):
-                raise ValueError(f"parameters[{theirs!r}] has the step {step!r}; expected an index, 'T' or 'dense'")
+                raise ValueError(
+                    f"parameters[{theirs!r}] has the step {step!r}; expected an index, 'T', 'dense' or a function"
+                )
         try:
             self._forward(np.zeros(self.shapes[ours]), ours, tuple(steps))
-        except (IndexError, ValueError, TypeError) as error:
+        except Exception as error:  # a step may be the user's own function
             raise ValueError(
                 f"parameters[{theirs!r}] is {value!r}, which does not fit {ours} of shape {self.shapes[ours]}: {error}"
             ) from None
@@ -100,6 +105,8 @@ class ParameterMap:
     def _step(self, array: np.ndarray, ours: str, step: Any) -> np.ndarray:
         if isinstance(step, str):
             return array.swapaxes(-1, -2) if step == "T" else self._dense(array, ours)
+        if callable(step):
+            return array.reshape(-1)[_moved(array.shape, step)]
         return array[step]
 
     def _adjoint(self, grad: np.ndarray, ours: str, steps: Steps) -> np.ndarray:
@@ -114,7 +121,11 @@ class ParameterMap:
                 grad = grad[..., rows, columns]
             else:
                 full = np.zeros(before.shape)
-                np.add.at(full, step, grad)  # an index may be there twice
+                # An entry may be there twice.
+                if callable(step):
+                    np.add.at(full.reshape(-1), _moved(before.shape, step), grad)
+                else:
+                    np.add.at(full, step, grad)
                 grad = full
         return grad
 
@@ -131,6 +142,19 @@ class ParameterMap:
         """The gradient with zeros where our parameter has an entry."""
         support = self._forward(np.ones(self.shapes[ours]), ours, steps)
         return np.where(support == 0, grad, 0.0)
+
+
+def _moved(shape: tuple[int, ...], step: Callable[[np.ndarray], Any]) -> np.ndarray:
+    """The place in our array, in C order, of each entry of theirs; ValueError if the function changes numbers."""
+    size = int(np.prod(shape))
+    places = np.asarray(step(np.arange(size).reshape(shape)))
+    numbers = np.random.default_rng(0).standard_normal(shape)
+    expected = "expected a function of one array that moves its entries, such as lambda w: w.reshape(4, 3)"
+    if places.dtype.kind != "i" or (places.size and not 0 <= places.min() <= places.max() < size):
+        raise ValueError(f"the function changes the entries; {expected}")
+    if not np.array_equal(np.asarray(step(numbers.copy())), numbers.reshape(-1)[places]):
+        raise ValueError(f"the function changes the entries; {expected}")
+    return places
 
 
 def _is_dense(steps: Steps) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,15 @@ def _cast(module: Any, dtype: Any) -> Any:
     return module
 
 
+def remarks_on(layer: Any) -> list[str]:
+    """What a comparison does not show of a torch module, for the report."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(layer, torch.nn.Module):
+        return []
+    frozen = [name for name, parameter in layer.named_parameters() if not parameter.requires_grad]
+    return [f"compared as if trained, but requires_grad is False: {', '.join(frozen)}"] if frozen else []
+
+
 def set_parameters(module: Any, values: dict[str, Any]) -> dict[str, Any]:
     """Puts the values into the module's parameters; returns these, by name."""
     import torch
@@ -128,14 +138,16 @@ def require_parameters(module: Any, theirs: Arrays) -> None:
         have = ", ".join(f"{name} {tuple(p.shape)}" for name, p in own.items()) or "none"
         want = ", ".join(f"{name} {a.shape}" for name, a in theirs.items()) or "none"
         raise ValueError(
-            f"the module's parameters are {have}; the reference's are {want}: say which is which, such as "
-            f'parameters={{"lins.0.weight": ("theta", 0), "bias": "bias"}}{_tied(module, own, theirs)}'
+            f"the module's parameters are {have}; expected {want}: say which of yours is which of the reference's, "
+            f'such as parameters={{"lins.0.weight": ("theta", 0), "bias": "bias"}}{_tied(module, own, theirs)}'
         )
     for name, array in theirs.items():
         if tuple(own[name].shape) != array.shape:
             hint = ""
             if tuple(own[name].shape) == (*array.shape[:-2], *array.shape[:-3:-1]):
                 hint = '; is it transposed? A last step "T" exchanges the axes'
+            elif own[name].numel() == array.size:
+                hint = "; a last step may be a function that moves entries, such as lambda w: w.reshape(4, 3)"
             raise ValueError(
                 f"parameter {name} of the module has shape {tuple(own[name].shape)}; `parameters` puts an array of "
                 f"shape {array.shape} there{hint}"
