@@ -19,7 +19,18 @@ from broken_recursions import (
     times_S,
 )
 from peers_privileged import _mask
-from right_layers import Layer, combined, dense_shift, plus_bias, polynomial, recursion, right, start, weights
+from right_layers import (
+    Layer,
+    combined,
+    dense_phi,
+    dense_shift,
+    plus_bias,
+    polynomial,
+    recursion,
+    right,
+    start,
+    weights,
+)
 
 Tensor = torch.Tensor
 Params = Mapping[str, Tensor]
@@ -181,6 +192,46 @@ for _reading in ("text", "equation"):
         hybrid_never_masked,
         parameters={**DENSE, "poly": "poly", "phi0": "phi0"},
     )
+
+
+def of_another_reading(chained: bool, rows_alone: bool = False) -> Callable[[Any], Layer]:
+    """The hybrid by dense matrices; `chained`: the products start at Phi^(0); `rows_alone`: entries in rows of B."""
+
+    def build(reference: Any) -> Layer:
+        shift, (rows, columns) = dense_shift(weights(reference)), _mask(reference)
+        used = torch.tensor(np.isin(rows, reference.nodes) | (not rows_alone))
+
+        def layer(params: Params, x: Tensor) -> Tensor:
+            phi0 = x.new_zeros(*params["phi0"].shape[:2], x.shape[-1])
+            phi0[..., torch.tensor(reference.nodes)] = params["phi0"]
+            w = start(params["phi"], None, x)
+            own = phi0 * w
+            Phi = dense_phi(params["phi"] * used, rows, columns, x.shape[-1])
+            y = polynomial(shift, params["poly"], x) + own.sum(2)
+            for state in recursion(Phi, own if chained else w):
+                y = y + state.sum(2)
+            return plus_bias(y, params)
+
+        return layer
+
+    return build
+
+
+for _order in (1, 2, 3):
+    for _words, _config, _build in (
+        ("eq. (HEV, 18) as printed", {}, of_another_reading(True)),
+        ("eq. (HEV, 18) as printed, all nodes", {"nodes": None}, of_another_reading(True)),
+        ("the text for the equation", {"reading": "equation"}, of_another_reading(False)),
+        ("the equation for the authors' program", {"reading": "authors_code"}, of_another_reading(True, True)),
+        ("the text for the authors' program", {"reading": "authors_code"}, of_another_reading(False, True)),
+    ):
+        BROKEN.add(
+            "zeroth-term",
+            "hybrid_edge_variant",
+            f"{_words}, order {_order}",
+            typical("hybrid_edge_variant", **{"order": _order, "bias": _order == 2, **_config}),
+            _build,
+        )
 
 
 # ---- node-variant: whose coefficients a node copies ------------------------------------------------------------------

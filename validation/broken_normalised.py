@@ -105,6 +105,24 @@ BROKEN.add(
     of_raw(lambda W: 2 * (eye(W) - by_roots(W + eye(W))) / largest(eye(W) - by_roots(W + eye(W))) - eye(W)),
 )
 
+WITHOUT: dict[str, Make] = {
+    "W itself, no loops and no normalisation": lambda W: W,
+    "D^-1 W without loops": lambda W: W / W.sum(axis=1, keepdims=True),
+    "D^-1/2 W without loops": lambda W: W / np.sqrt(W.sum(axis=1, keepdims=True)),
+    "W D^-1/2 without loops": lambda W: W / np.sqrt(W.sum(axis=0)),
+    "D^-1 W D^-1 without loops": lambda W: W / np.outer(W.sum(1), W.sum(1)),
+}
+for _i, (_words, _make) in enumerate(WITHOUT.items()):
+    _graph = "undirected, one loop" if _i % 2 else "undirected"
+    BROKEN.add("self-loops", "gcn", _words, typical("gcn", _graph, "gcn", bias=_i > 2), of_raw(_make))
+BROKEN.add(
+    "self-loops",
+    "polynomial",
+    "W itself for GCN's matrix",
+    typical("polynomial", "undirected", "gcn"),
+    of_raw(WITHOUT["W itself, no loops and no normalisation"]),
+)
+
 # ---- degree ----------------------------------------------------------------------------------------------------------
 WALKS: dict[str, Make] = {
     "by columns": lambda W: W / W.sum(axis=0),
@@ -113,6 +131,27 @@ WALKS: dict[str, Make] = {
     "both sides by roots": by_roots,
     "not normalised": lambda W: W,
 }
+ONE_SIDED: dict[str, Make] = {
+    "D^-1/2 A": lambda A: A / np.sqrt(A.sum(axis=1, keepdims=True)),
+    "A D^-1/2": lambda A: A / np.sqrt(A.sum(axis=0)),
+}
+for _words, _make in ONE_SIDED.items():
+    for _name in ("gcn", "polynomial", "tagcn", "arma"):
+        _loops = eye if _name == "gcn" else np.zeros_like
+        BROKEN.add(
+            "degree",
+            _name,
+            f"{_words}, one side only",
+            typical(_name, "undirected, one loop", "gcn" if _name == "gcn" else "symmetric_adjacency"),
+            of_raw(lambda W, make=_make, loops=_loops: make(W + loops(W))),
+        )
+    BROKEN.add(
+        "degree",
+        "chebyshev",
+        f"{_words} in the Laplacian",
+        typical("chebyshev", "undirected", "scaled_laplacian"),
+        of_raw(lambda W, make=_make: 2 * (eye(W) - make(W)) / largest(eye(W) - make(W)) - eye(W)),
+    )
 for _i, _name in enumerate(("polynomial", "node_variant", "selection_gcnn", *HYBRIDS, "arma", "tagcn")):
     for _words in (list(WALKS)[_i % 5], list(WALKS)[(_i + 2) % 5]):
         BROKEN.add("degree", _name, f"{_words}, walk", typical(_name, shift="random_walk"), of_raw(WALKS[_words]))

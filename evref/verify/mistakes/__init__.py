@@ -92,6 +92,7 @@ KNOWN_MISTAKES: tuple[Mistake, ...] = (
         "the term k = 0 is missing, counts twice or is one too many",
         "readings R1 and R11 of the paper",
         (polynomials.zeroth, rational.zeroth, recursions.zeroth, generated.missing_root),
+        (recursions.readings,),
     ),
     Mistake(
         "product-order",
@@ -174,7 +175,7 @@ KNOWN_MISTAKES: tuple[Mistake, ...] = (
         "the bias is missing, counts more than once, or is per node instead of per feature",
         "the authors' hybrid script (R11)",
         (),
-        (features.bias,),
+        (features.bias, features.bias_inside),
     ),
     Mistake(
         "outside-support",

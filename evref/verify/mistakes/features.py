@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from ...filters import ARMA, DCNN, CayleyNet, GraphAttention, ParallelEdgeVariant
+import numpy as np
+
+from ...filters import (
+    ARMA,
+    DCNN,
+    GCN,
+    CayleyNet,
+    Chebyshev,
+    GraphAttention,
+    ParallelEdgeVariant,
+    Polynomial,
+    SelectionGCNN,
+)
 from ...filters.base import Filter
-from .models import Array, Arrays, Mapped, Model, in_turn, on_entry, scaled
+from .models import Array, Arrays, Linear, Mapped, Model, in_turn, on_entry, scaled
 from .terms import axes_of, plain, with_bias_of, without_bias
 from .variants import Variant, only_slice, set_slice, swapped
 
@@ -121,6 +133,55 @@ def bias(filt: Any) -> Iterator[Variant]:
         yield Variant(says, with_bias_of(filt, core, factor))
     if filt.out_features == filt.graph.n_nodes:
         yield Variant("the bias is added per node instead of per feature", BiasPerNode(core))
+
+
+def bias_inside(filt: Any) -> Iterator[Variant]:
+    """The bias where W x is, so that it goes the way of W x: A (X W + b) in a GCN."""
+    if not isinstance(filt, Filter) or not filt.bias:
+        return
+    says = ""
+    if isinstance(filt, GCN):
+        says = "the bias is added before the shift: S (W x + b)"
+    elif isinstance(filt, (Polynomial, Chebyshev)) and not isinstance(filt, SelectionGCNN) and filt.order:
+        power = "T_k(S)" if isinstance(filt, Chebyshev) else "S^k"
+        says = f"the bias is in every term, before the shifts: the sum of {power} (W_k x + b)"
+    elif isinstance(filt, ARMA) and filt.iterations > 1:
+        says = "the bias is added in every iteration: W S X + V x + b"
+    elif isinstance(filt, GraphAttention):
+        says = "the bias is added to W x, before the attention"
+    if says:
+        yield Variant(says, as_a_feature(filt))
+
+
+def as_a_feature(filt: Filter, change: Callable[[Any], Model] | None = None) -> Model:
+    """`filt` whose bias belongs to one more input feature, which is 1 at every node: what (W, b) is to (x, 1).
+
+    In ARMA the feature belongs to V alone, W^0 has a 0 for it. `change` replaces the filter on G + 1 features.
+    """
+    core = plain(filt, in_features=filt.in_features + 1)
+    mixing = [name for name, letters in axes_of(filt).items() if letters.endswith("fg")]
+    names = {"w0": 0.0, "v": 1.0} if isinstance(filt, ARMA) else dict.fromkeys(mixing, 1.0)
+    own = (filt.heads, -1) if isinstance(filt, GraphAttention) else (-1,)
+
+    def into(params: Arrays) -> Arrays:
+        inner = {name: array for name, array in params.items() if name != "bias"}
+        for name, times in names.items():
+            column = np.broadcast_to(times * params["bias"].reshape(own), inner[name].shape[:-1])
+            inner[name] = np.concatenate([inner[name], column[..., None]], axis=-1)
+        return inner
+
+    def back(grads: Arrays) -> Arrays:
+        out, total = dict(grads), np.zeros(filt.out_features)
+        for name, times in names.items():
+            column = times * grads[name][..., -1]
+            total += column.sum(axis=tuple(range(column.ndim - len(own)))).ravel()
+            out[name] = grads[name][..., :-1]
+        return {**out, "bias": total}
+
+    def with_ones(x: Array) -> Array:
+        return np.concatenate([x, np.ones_like(x[:, :1])], axis=1)
+
+    return Mapped(core if change is None else change(core), Linear(into, back), Linear(with_ones, lambda g: g[:, :-1]))
 
 
 class BiasPerNode:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...filters import EdgeVariant
+from ...filters import EdgeVariant, HybridEdgeVariant
 from ...graph.pattern import Pattern
 from .models import Array, Arrays, Linear, Mapped, Model, Sum, entrywise, on_entry
-from .terms import Commuting
+from .terms import Commuting, plain, with_bias_of
 from .variants import Variant, without_slice
 
 DENSE_NODES = 200  # up to here products are also tried as dense matrices
@@ -85,6 +85,38 @@ def zeroth(core: Any) -> Iterator[Variant]:
 def _with_zero_phi(core: EdgeVariant) -> Any:
     shape = core.parameter_shapes()["phi"]
     return lambda grads: {**grads, "phi": np.zeros(shape)}
+
+
+def readings(filt: Any) -> Iterator[Variant]:
+    """Reading R11: the hybrid of another reading, on those of its parameters that the other reading has.
+
+    "equation" starts every product at Phi(0), "text" does not, and of "authors_code" both have the rows in B alone.
+    That "text" stands for the others where the entries are the same is told by :func:`zeroth`.
+    """
+    if not isinstance(filt, HybridEdgeVariant) or not filt.order or not filt.nodes.size:
+        return
+    if filt.reading == "text":
+        says = "every product starts at Phi(0), as eq. (HEV, 18) is printed (reading='equation' for 'text')"
+        yield Variant(says, with_bias_of(filt, plain(filt, reading="equation")))
+    if filt.reading == "authors_code":
+        for reading, start in (("equation", ""), ("text", ", and Phi(0) is a term of its own")):
+            other: Any = plain(filt, reading=reading)
+            if other.positions.size < filt.positions.size:
+                says = f"only the rows of privileged nodes have entries{start} (reading='{reading}' for 'authors_code')"
+                model = Mapped(other, on_entry("phi", _chosen(filt.positions, other.positions)))
+                yield Variant(says, with_bias_of(filt, model))
+
+
+def _chosen(positions: Array, kept: Array) -> Linear:
+    """Of an array whose last axis runs over `positions` the part at `kept`, some of them."""
+    places = np.searchsorted(positions, kept)
+
+    def back(grad: Array) -> Array:
+        out = np.zeros((*grad.shape[:-1], positions.size))
+        out[..., places] = grad
+        return out
+
+    return Linear(lambda a: np.ascontiguousarray(a[..., places]), back)
 
 
 def self_entries(core: Any) -> Iterator[Variant]:

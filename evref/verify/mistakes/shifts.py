@@ -7,7 +7,7 @@ ways to normalise W can be tried. Of a matrix that was given as it is only S its
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -134,13 +134,15 @@ def _normalised(A: Any, degrees: Any = None) -> Any:
     return _both(A, _inverse(A.sum(axis=1) if degrees is None else degrees) ** 0.5)
 
 
-def _by_other_degrees(A: Any, right: str) -> Iterator[tuple[str, Any]]:
-    """Every way to bring degrees into A, but the one called `right`."""
+def _by_other_degrees(A: Any, right: str, among: Collection[str] = ()) -> Iterator[tuple[str, Any]]:
+    """Every way to bring degrees into A (or those in `among`), but the one called `right`."""
     rows, columns = A.sum(axis=1), A.sum(axis=0)
     ways = {
         "symmetric": ("D^-1/2 A D^-1/2, both sides by roots", lambda: _normalised(A)),
         "rows": ("D^-1 A by rows, the root is forgotten", lambda: _rows(_inverse(rows), A)),
         "columns": ("A D^-1 by columns", lambda: _columns(A, _inverse(columns))),
+        "left root": ("D^-1/2 A, on one side only", lambda: _rows(_inverse(rows) ** 0.5, A)),
+        "right root": ("A D^-1/2, on one side only", lambda: _columns(A, _inverse(columns) ** 0.5)),
         "squared": ("D^-1 A D^-1, the root is forgotten", lambda: _both(A, _inverse(rows))),
         "none": ("A is not normalised at all", lambda: A),
         "inverted": ("D A, the degree is inverted", lambda: _rows(rows, A)),
@@ -151,7 +153,7 @@ def _by_other_degrees(A: Any, right: str) -> Iterator[tuple[str, Any]]:
         "plus one": ("(D + I)^-1 A, degrees plus one", lambda: _rows(1 / (rows + 1), A)),
     }
     for key, (says, make) in ways.items():
-        if key != right:
+        if key != right and (not among or key in among):
             yield says, make()
 
 
@@ -167,6 +169,8 @@ def _gcn(W: Any, eye: Any, graph: Graph, options: dict[str, Any]) -> Iterator[Ot
         "self-loops are only added where there is none yet": _normalised(W + missing),
     }
     yield from (OtherShift("self-loops", says, S) for says, S in loops.items())
+    for says, S in _by_other_degrees(W, "symmetric", ("none", "rows", "columns", "left root", "right root", "squared")):
+        yield OtherShift("self-loops", f"self-loops are missing, and {says} (A = W)", S)
     yield from (OtherShift("degree", f"{says} (A = W + I)", S) for says, S in _by_other_degrees(A, "symmetric"))
 
 
@@ -211,6 +215,8 @@ def _other_laplacians(W: Any, eye: Any, combinatorial: bool) -> Iterator[tuple[s
 def _laplacian(W: Any, eye: Any, graph: Graph, options: dict[str, Any]) -> Iterator[OtherShift]:
     combinatorial = graph.origin is not None and graph.origin[1] == "laplacian"
     yield from (OtherShift(*other) for other in _other_laplacians(W, eye, combinatorial))
+    yield OtherShift("degree", "D^-1/2 W D^-1/2 stands for the Laplacian", _normalised(W))
+    yield OtherShift("self-loops", "GCN's D^-1/2 (W + I) D^-1/2 stands for the Laplacian", _normalised(W + eye))
     L = sparse.csr_array(graph.S.astype(np.float64))
     top = _radius(graph)
     yield OtherShift("spectrum-scale", "lambda_max is taken as 2 (L - I for L)", L - eye)
@@ -228,10 +234,16 @@ def _scaled_laplacian(W: Any, eye: Any, graph: Graph, options: dict[str, Any]) -
     yield OtherShift("spectrum-scale", "the spectrum is not scaled: L itself", right)
     yield OtherShift("spectrum-scale", "the spectrum is not shifted: 2 L / lambda_max without - I", right * (2 / top))
     yield OtherShift("spectrum-scale", "L / lambda_max for 2 L / lambda_max - I", right / top)
-    if not combinatorial:
-        yield OtherShift("spectrum-scale", "lambda_max is taken as 2 and the sign is lost", eye - right)
+    of_adjacencies = {"of W": _radius(Graph(W)), "of D^-1/2 W D^-1/2": _radius_of(_normalised(W))}
+    for words, t in of_adjacencies.items():
+        if t:
+            yield OtherShift("spectrum-scale", f"lambda_max is that {words} and not that of L", right * (2 / t) - eye)
+    says = "D^-1/2 W D^-1/2 stands for S: lambda_max is taken as 2 and the sign is lost"
+    yield OtherShift("spectrum-scale", says, _normalised(W))
+    yield OtherShift("self-loops", "GCN's D^-1/2 (W + I) D^-1/2 stands for S", _normalised(W + eye))
+    yield OtherShift("degree", "W itself stands for S", W)
     for mistake, says, L in _other_laplacians(W, eye, combinatorial):
-        own = _radius(Graph(L)) if _is_usable(L) else 0.0
+        own = _radius_of(L)
         scales = {"scaled by its own lambda_max": own, "scaled by that of the right L": top, "lambda_max = 2": 2.0}
         for words, t in scales.items():
             if t:
@@ -249,6 +261,10 @@ def _normalized_adjacency(W: Any, eye: Any, graph: Graph, options: dict[str, Any
         yield OtherShift("spectrum-scale", "S is multiplied by its largest eigenvalue", W * top)
         yield OtherShift("self-loops", "self-loops are added before the division", (W + eye) / _radius(Graph(W + eye)))
         yield from (OtherShift("degree", f"{says} (A = W)", S) for says, S in _by_other_degrees(W, "none"))
+
+
+def _radius_of(A: Any) -> float:
+    return _radius(Graph(A)) if _is_usable(A) else 0.0
 
 
 def _radius(graph: Graph) -> float:
