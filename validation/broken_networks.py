@@ -36,6 +36,17 @@ def early_in_filter(reference: Any) -> Layer:
 
 BROKEN.add("activation", "gcn", "ReLU built in, then the bias", typical("gcn", bias=True), early_in_filter)
 
+# ---- what belongs to the loss ----------------------------------------------------------------------------------------
+for _name in ("gcn", "chebyshev"):
+    for _words, _function in (("log_softmax", torch.log_softmax), ("softmax", torch.softmax)):
+        BROKEN.add(
+            "activation",
+            _name,
+            f"{_words} over features built in",
+            typical(_name, bias=True),
+            after(lambda y, reference, f=_function: f(y, 1)),
+        )
+
 # ---- networks --------------------------------------------------------------------------------------------------------
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
@@ -125,6 +136,53 @@ BROKEN.add(
     lambda reference: lambda params, x: torch.sigmoid(run(reference, {})(params, x)),
 )
 
+
+# ---- networks with a readout -----------------------------------------------------------------------------------------
+def classifier(name: str, kind: str) -> Reference:
+    """rng -> filter with bias, activation, readout of four classes."""
+
+    def reference(rng: Any) -> Any:
+        first = typical(name, in_features=2, out_features=3, bias=True)(rng)
+        return ev.Network([first, KINDS[kind](), ev.Dense(first.out_shape, 4)])
+
+    return reference
+
+
+def by_nodes(readout: Any) -> Layer:
+    """(batch, nodes, features) flattened, for a weight that was made for (batch, features, nodes)."""
+    return lambda params, x: torch.nn.functional.linear(x.mT.flatten(1), params["weight"], params["bias"])
+
+
+for _name, _kind in (("gcn", "relu"), ("edge_variant", "tanh"), ("chebyshev", "leaky_relu")):
+    BROKEN.add(
+        "copied-nodes",
+        "network",
+        f"{_name}, {_kind}, flattened as (nodes, features)",
+        classifier(_name, _kind),
+        lambda reference: run(reference, {}, layers={2: by_nodes}),
+    )
+ENDS: dict[str, Callable[[Tensor], Tensor]] = {
+    "log_softmax": lambda y: torch.log_softmax(y, -1),
+    "softmax": lambda y: torch.softmax(y, -1),
+    "ReLU": torch.relu,
+    "sigmoid": torch.sigmoid,
+}
+for _words, _function in ENDS.items():
+    BROKEN.add(
+        "activation",
+        "network",
+        f"{_words} behind the readout",
+        classifier("gcn", "tanh"),
+        lambda reference, f=_function: lambda params, x: f(run(reference, {})(params, x)),
+    )
+for _last in (True, False):
+    BROKEN.add(
+        "activation",
+        "network",
+        f"log_softmax over features at the end, behind {'an activation' if _last else 'a filter'}",
+        network("polynomial", "tanh", last=_last),
+        lambda reference: lambda params, x: torch.log_softmax(run(reference, {})(params, x), 1),
+    )
 
 # ---- one layer of a network ------------------------------------------------------------------------------------------
 BROKEN.add(

@@ -213,6 +213,23 @@ BROKEN.add(
     of_raw(lambda W: 2 * (eye(W) - by_roots(W)) / largest(eye(W) - by_roots(W)) - eye(W)),
 )
 
+HANDED: list[tuple[str, str, Make]] = [
+    ("spectrum-scale", "D^-1/2 W D^-1/2 for the scaled Laplacian", by_roots),
+    ("self-loops", "GCN's matrix for the scaled Laplacian", lambda W: by_roots(W + eye(W))),
+    ("degree", "W for the scaled Laplacian", lambda W: W),
+    ("spectrum-scale", "lambda_max of W", lambda W: 2 * (eye(W) - by_roots(W)) / largest(W) - eye(W)),
+    ("spectrum-scale", "lambda_max of D^-1/2 W D^-1/2", lambda W: 2 * (eye(W) - by_roots(W)) - eye(W)),
+]
+for _mistake, _words, _make in HANDED:
+    for _graph in ("undirected", "undirected, one loop"):
+        _reference = typical("chebyshev", _graph, "scaled_laplacian")
+        BROKEN.add(_mistake, "chebyshev", f"{_words}, {_graph}", _reference, of_raw(_make))
+for _name in ("chebyshev", "polynomial"):
+    for _shift in ("normalized_laplacian", "laplacian"):
+        _reference = typical(_name, "undirected", _shift)
+        BROKEN.add("degree", _name, f"D^-1/2 W D^-1/2 for the {_shift}", _reference, of_raw(by_roots))
+        BROKEN.add("self-loops", _name, f"GCN's matrix for the {_shift}", _reference, of_raw(HANDED[1][2]))
+
 # ---- sign ------------------------------------------------------------------------------------------------------------
 for _name in ALL:
     BROKEN.add(

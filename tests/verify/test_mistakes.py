@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from functools import cache
+from itertools import permutations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,6 +70,7 @@ def networks() -> Iterator[Any]:
     for kind in (ev.Tanh, ev.Sigmoid, ev.LeakyReLU):
         first = ev.Polynomial(graph, 2, 2, 2, bias=True)
         yield ev.Network([first, kind(), ev.GCN(graph, 2, 2, bias=True), kind()])
+    yield ev.Network([ev.GCN(graph, 2, 3, bias=True), ev.Tanh(), ev.Dense((3, 4), 3)])
 
 
 def drawn(module: Any, seed: int = 0) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
@@ -149,6 +151,16 @@ def test_so_have_the_models_of_networks():
                 assert smallest_error(net, model) < TOLERANCE, f"{mistake}: {says}"
 
 
+def test_and_those_of_a_networks_end_differ_from_it():
+    for net in networks():
+        point = drawn(net)
+        right, variants = results(net, *point), list(variants_of(net))
+        assert len({says for _, says, _ in variants}) == len(variants)
+        for mistake, says, model in variants:
+            if "softmax" in says or mistake == "copied-nodes":
+                assert largest(results(model, *point), right) > 1e-6, f"{mistake}: {says}"
+
+
 @pytest.mark.parametrize("name", ev.catalogue)
 def test_a_mistake_in_gradients_has_the_right_output(name):
     for case in cases(name):
@@ -196,6 +208,26 @@ def test_an_error_in_a_gradient_would_be_seen():
 
     assert max(gradient_errors(model, *point).values()) < 1e-9
     assert gradient_errors(Off(), *point)["phi"] > 1e-6
+
+
+READINGS = ("text", "equation", "authors_code")
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("nodes", [[0, 3], None])
+def test_every_reading_of_the_hybrid_is_named_against_every_other_that_has_its_parameters(order, nodes):
+    """R11. "equation" and "authors_code" are one filter where every node is privileged."""
+    graph, named = probe_graph(6, "directed"), set()
+    sizes = {"nodes": nodes, "in_features": 2, "out_features": 2, "bias": order == 2}
+    filters = {reading: ev.HybridEdgeVariant(graph, order, reading=reading, **sizes) for reading in READINGS}
+    for layer, reference in permutations(READINGS, 2):
+        if filters[layer].parameter_shapes() == filters[reference].parameter_shapes():
+            report = ev.compare(filters[layer], filters[reference])
+            assert report.ok or {cause.name for cause in report.causes} == {"zeroth-term"}, f"{layer}, {reference}"
+            named |= set() if report.ok else {(layer, reference)}
+    same = set() if nodes else {("authors_code", "equation"), ("equation", "authors_code")}
+    pairs = {("text", "equation"), ("equation", "text")} if nodes else set(permutations(READINGS, 2))
+    assert named == pairs - same
 
 
 def test_every_entry_is_about_some_filter():

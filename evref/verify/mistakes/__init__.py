@@ -85,7 +85,7 @@ KNOWN_MISTAKES: tuple[Mistake, ...] = (
         "taps",
         "the order or the taps are off by one",
         "tkipf/gcn 25; K of PyG's ChebConv",
-        (polynomials.taps, rational.iterations, recursions.terms),
+        (polynomials.taps, rational.iterations, rational.inputs, recursions.terms),
     ),
     Mistake(
         "zeroth-term",
@@ -188,7 +188,7 @@ KNOWN_MISTAKES: tuple[Mistake, ...] = (
         "an activation too many, too few, twice, or before the bias",
         "no thread: what a comparison of whole layers shows",
         (),
-        (activations.activations,),
+        (activations.activations, activations.within_iterations),
     ),
     Mistake(
         "train-mode",
@@ -230,6 +230,7 @@ KNOWN_MISTAKES: tuple[Mistake, ...] = (
         "nodes or heads copy the wrong one",
         "the authors' scripts (R12)",
         (polynomials.copies, attention.heads),
+        (features.flattened_by_nodes,),
     ),
     Mistake(
         "detached",

@@ -19,7 +19,8 @@ from ...filters import (
     SelectionGCNN,
 )
 from ...filters.base import Filter
-from .models import Array, Arrays, Linear, Mapped, Model, in_turn, on_entry, scaled
+from ...learn import Dense
+from .models import Array, Arrays, Chain, Linear, Mapped, Model, in_turn, on_entry, scaled
 from .terms import axes_of, plain, with_bias_of, without_bias
 from .variants import Variant, only_slice, set_slice, swapped
 
@@ -51,6 +52,25 @@ def _swap(filt: Filter, axes: dict[str, str]) -> Iterator[Variant]:
     if model is not filt:
         names = " and ".join(name for name in axes if name in shapes)
         yield Variant(f"the weights {names} are transposed: [f, g] and [g, f] are exchanged", model)
+
+
+def flattened_by_nodes(module: Any) -> Iterator[Variant]:
+    """In a network: the readout on x^T flattened, node by node, where its weights go feature by feature."""
+    layers: list[Any] = list(getattr(module, "layers", ()))
+    for i, layer in enumerate(layers):
+        if isinstance(layer, Dense) and len(layer.in_shape) == 2 and min(layer.in_shape) > 1:
+            model = Mapped(layer, x=_by_nodes(layer.in_shape))
+            says = f"layer {i}: the signal is flattened node by node, (nodes, features) instead of (features, nodes)"
+            yield Variant(says, Chain([*layers[:i], model, *layers[i + 1 :]]))
+
+
+def _by_nodes(shape: tuple[int, ...]) -> Linear:
+    """Entry n of x^T, in C order, at place n of an array of this shape."""
+    features, nodes = shape
+    return Linear(
+        lambda x: np.swapaxes(x, 1, 2).reshape(len(x), features, nodes),
+        lambda g: np.swapaxes(g.reshape(len(g), nodes, features), 1, 2),
+    )
 
 
 ROLES = {"f": "output feature", "g": "input feature", "h": "head", "p": "stack", "r": "kernel", "m": "basis function"}
