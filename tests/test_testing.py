@@ -111,7 +111,19 @@ def test_configurations_are_varied():
     for name in GRAPHS:
         assert f"\n{name}, " in f"\n{text}"
     assert "normalized_adjacency of one node" in text and "normalized_adjacency of no edges" not in text
-    assert report.notes == ("left out 4 times: " + _reason("no edges"),)
+    assert report.notes == ("left out 4 cases, on normalized_adjacency of no edges: " + _reason("no edges"),)
+
+
+def test_what_was_left_out_is_named():
+    empty = {f"empty {n}": ev.Graph(np.zeros((n, n))) for n in range(1, 7)}
+    report = testing.assert_matches(build, "polynomial", graphs={**FEW, "empty 1": empty["empty 1"]})
+    assert [note.partition(":")[0] for note in report.notes] == ["left out 4 cases, on normalized_adjacency of empty 1"]
+    report = testing.assert_matches(build, "polynomial", graphs={**FEW, **empty})
+    (note,) = report.notes
+    shift = "normalized_adjacency of"
+    assert note.startswith(
+        f"left out 24 cases, on {shift} empty 1, {shift} empty 2, {shift} empty 3 and 3 more graphs: "
+    )
 
 
 def _reason(name):
@@ -339,6 +351,20 @@ def test_what_parameters_raises():
         ((build, "polinomial"), {}, ValueError, "filt is 'polinomial'.*did you mean 'polynomial'"),
         ((build, ev.Tanh), {}, TypeError, "filt is the class Tanh; expected a filter's name"),
         ((build, 3), {}, TypeError, "filt is int; expected a filter's name, its class or a function"),
+        ((build, ev.filters.Filter), {}, TypeError, "filt is the class Filter; expected a filter's name, its class or"),
+        (
+            (lambda graph: None, ev.Polynomial(GRAPHS["directed"], order=2)),
+            {},
+            TypeError,
+            "filt is Polynomial; expected a filter's name, .*; it is a filter on one graph: evref.compare is for that",
+        ),
+        (
+            (lambda x: None, ev.Tanh()),
+            {},
+            TypeError,
+            "filt is Tanh; .* it is a layer or network already: evref.compare",
+        ),
+        ((build, lambda graph, **sizes: ev.GCN), {}, TypeError, "returned the class GCN; expected a filter or network"),
         ((build, lambda graph, **sizes: 3), {}, TypeError, "returned int; expected a filter or network of evref"),
         ((build, "gcn"), {}, TypeError, "build needs order, and gcn has no such argument; expected order=... among"),
         ((lambda graph: 3, "polynomial"), {}, TypeError, "polynomial needs order, and build does not take it"),
@@ -417,6 +443,59 @@ def test_gradients_where_nothing_is_to_be_checked():
         testing.assert_gradients(cube, None, [0.5], backward=cube_backward)
     with pytest.raises(TypeError, match="layer is int; expected a function"):
         testing.assert_gradients(3, {}, [0.5])
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((cube, {"a": 2.0}, "b"), "^x has dtype <U1; supported are"),
+        ((cube, {"a": "b"}, [0.5]), r"^params\['a'\] has dtype <U1; supported are"),
+        ((cube, {3: 2.0}, [0.5]), "^params has the key 3; expected names"),
+        ((Gain, None, [0.5]), "^layer is the class Gain; .*it is a class: pass an instance"),
+    ],
+)
+def test_gradients_of_bad_arguments(args, message):
+    with pytest.raises(TypeError, match=message):
+        testing.assert_gradients(*args, backward=cube_backward if args[0] is cube else None)
+
+
+class Kinked(Gain):
+    """Its gradient at the kink is that of the left, as everywhere; or one that is wrong beside the kink as well."""
+
+    def forward(self, params, x):
+        y = params["a"] * x
+        return np.where(y.real > 0, y, 0) + x**3, x.copy()
+
+    def backward(self, params, x, grad_y):
+        alive = (params["a"] * x > 0) * grad_y
+        return {"a": self.factor * np.sum(alive * x)}, params["a"] * alive + 3 * x**2 * grad_y
+
+    jvp = None
+
+
+@pytest.mark.parametrize(
+    ("a", "x", "block"), [(2.0, [0.0, 1.0], "x"), (2.0, [1e-7, 1.0], "x"), (0.0, [-1.0, 1.0], "a")]
+)
+def test_gradients_at_a_kink(a, x, block):
+    """There is no Hessian, so that is not what is wrong; what is, the differences see."""
+    point = {"a": a}, x
+    reports = {report.check: report for report in testing.assert_gradients(Kinked(), *point)}
+    assert reports["second_order"].skipped and f"the function has a kink here, seen along {block}" in str(
+        reports["second_order"]
+    )
+    if a:
+        with pytest.raises(testing.GradientError, match=r"central_difference of Kinked: FAILED"):
+            testing.assert_gradients(Kinked(1.001), *point)
+
+
+def test_gradients_beside_a_kink_are_judged_by_the_hessian():
+    class Rotated(Kinked):
+        def backward(self, params, x, grad_y):
+            grads, grad_x = super().backward(params, x, grad_y)
+            return grads, grad_x[::-1]
+
+    with pytest.raises(testing.GradientError, match="second_order of Rotated: FAILED"):
+        testing.assert_gradients(Rotated(), {"a": 2.0}, [0.5, 1.0])
 
 
 def test_gradients_of_what_is_no_function():

@@ -10,6 +10,7 @@ import random
 import subprocess
 import sys
 import warnings
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ import torch
 from polynomial_in_torch import FILT, right
 
 import evref as ev
+from evref.verify.foreign.find import likely_frameworks
 
 
 def said(report) -> str:
@@ -59,6 +61,43 @@ def said(report) -> str:
 def test_what_is_returned(spoil, kind, sentence):
     report = ev.compare(lambda params, x: spoil(right(params, x)), FILT)
     assert sentence in said(report) and report.problem_kind == kind
+
+
+needs_jax = pytest.mark.skipif(find_spec("jax") is None, reason="no JAX")
+
+
+def of_jax(params, x):
+    import jax.numpy as jnp
+
+    return jnp.einsum("kfg,bgn->bn", params["phi"], x)
+
+
+def of_numpy(params, x):
+    y = np.zeros((len(x), 5))
+    y += np.einsum("kfg,bgn->bn", params["phi"], x)
+    return y
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        pytest.param(of_jax, marks=needs_jax),
+        of_numpy,
+        lambda params, x: 2 * x.sum(1),
+        lambda params, x: right(params, x).sum(1),
+    ],
+)
+def test_the_framework_in_which_a_layer_runs_has_the_word(layer):
+    """What it returns elsewhere, another kind of array or another dtype, is no news."""
+    text = said(ev.compare(layer, FILT))
+    assert "the output has shape (3, 5); expected (3, 3, 5), (batch, features, nodes)" in text
+
+
+def test_what_returns_arrays_of_another_framework_belongs_to_that_one():
+    layer = eval("lambda params, x: kept['layer'](params, x)", {"kept": {"layer": of_jax}, "np": np})
+    pytest.importorskip("jax")
+    assert next(iter(likely_frameworks(layer))) == "numpy"
+    assert "the output has shape (3, 5); expected (3, 3, 5)" in said(ev.compare(layer, FILT))
 
 
 def test_float64_that_was_asked_for():
@@ -297,6 +336,48 @@ def test_numbers_that_cannot_be(layer, dtype):
     assert not report.ok and report.problem == "" and any(row.status == "off" for row in report.rows)
     json.dumps(report.to_dict(), allow_nan=False)
     assert "smallest failing case" in report.diagnosis
+
+
+# ---- gradients without a reference -----------------------------------------------------------------------------------
+def gradients(layer, params, x, **options):
+    return ev.testing.assert_gradients(layer, params, x, **options)
+
+
+@pytest.mark.parametrize("layer", [lambda p, x: np.tanh(p["a"] * x), lambda p, x: np.asarray(p["a"] * x)])
+def test_gradients_of_a_numpy_function_want_a_backward_pass(layer):
+    with pytest.raises(TypeError, match="the layer is a NumPy function without a gradient; expected backward="):
+        gradients(layer, {"a": 2.0}, [0.5])
+
+
+def test_gradients_that_fail_in_torch_are_told():
+    def broken(params, x):
+        return through(no_luck)({"phi": params["phi"], "bias": params["bias"]}, x)
+
+    with pytest.raises(
+        ev.testing.GradientError, match="autograd, going back through the layer, raised RuntimeError: no"
+    ):
+        gradients(broken, FILT.init(0), np.ones((1, 2, 5)))
+
+
+def test_gradients_at_tensors_that_require_gradients():
+    leaf = torch.tensor([2.0], requires_grad=True)
+    for params, x, name in (({"a": leaf}, [0.5], r"params\['a'\]"), ({"a": 2.0}, leaf, "x")):
+        with pytest.raises(TypeError, match=f"^{name} is (Tensor|a torch.Tensor)"):
+            gradients(lambda p, x: torch.tanh(p["a"] * x), params, x)
+    assert gradients(lambda p, x: torch.tanh(p["a"] * x), {"a": leaf.detach()}, leaf.detach())
+
+
+@pytest.mark.parametrize("x", [[0.0], [0.0, 1.0], [1e-7, 1.0], [[0.0, -1.0], [0.3, 0.0]]])
+def test_gradients_at_a_kink(x):
+    second = gradients(lambda p, x: torch.relu(p["a"] * x), {"a": 2.0}, x)[1]
+    assert second.skipped and "no Hessian: the function has a kink here, seen along x" in str(second)
+    with pytest.raises(ev.testing.GradientError, match="central_difference of <lambda>: FAILED"):
+        gradients(lambda p, x: torch.relu(p["a"] * x) + p["a"].detach(), {"a": 2.0}, x)
+
+
+def test_gradients_of_a_class():
+    with pytest.raises(TypeError, match="layer is the class Linear; .* it is a class: pass an instance"):
+        gradients(torch.nn.Linear, None, [0.5])
 
 
 # ---- what is outside of the layer ------------------------------------------------------------------------------------

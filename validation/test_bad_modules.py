@@ -195,6 +195,38 @@ def test_a_parameter_under_two_names():
         ev.compare(module, FILT, parameters=names)
 
 
+class OfEdges(Right):
+    def forward(self, x, edge_index):
+        return super().forward(x)
+
+
+class OfNamedEdges(Right):
+    def forward(self, x, *, edge_index):
+        return super().forward(x)
+
+
+class Inside(Right):
+    def after(self, y):
+        return self.more(y)
+
+    def more(self, y, edge_index):
+        return y
+
+
+def test_a_module_that_takes_more_than_x_is_told_how_to_say_it():
+    hint = (
+        "; forward takes (x, edge_index) and was called with x alone; for another call say "
+        "call=lambda layer, x: layer(x, ...)"
+    )
+    for module in (OfEdges(), OfNamedEdges()):
+        text = said(ev.compare(module, FILT))
+        assert "the layer raised TypeError: " in text and "'edge_index'" in text and text.endswith(hint)
+        assert ev.compare(module, FILT, call=lambda layer, x: layer(x, edge_index=None)).ok
+        with pytest.raises(ev.testing.GradientError, match="call=lambda layer, x: layer"):
+            ev.testing.assert_gradients(module, x=np.ones((1, 2, 5)))
+    assert said(ev.compare(Inside(), FILT)).endswith(")") and "call=" not in said(ev.compare(Inside(), FILT))
+
+
 # ---- modules that are right ------------------------------------------------------------------------------------------
 class Keeps(Right):
     """Results of earlier calls, as attention layers keep their weights: copy.deepcopy refuses them."""

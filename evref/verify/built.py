@@ -8,9 +8,9 @@ for.
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from inspect import isabstract
 from itertools import islice
 from typing import Any
 
@@ -27,6 +27,7 @@ from .revealing import PLAIN, SHIFTS, in_words
 
 BATCHES = (3, 1)
 MOST = 4  # configurations on one graph with one shift
+NAMED = 3  # graphs in a note on what was left out
 
 
 class BuildError(ValueError):
@@ -48,9 +49,12 @@ class Setting:
     batch: int
 
     @property
+    def graph(self) -> str:
+        return f"{self.shift} of {self.where}" if self.shift else self.where
+
+    @property
     def name(self) -> str:
-        graph = f"{self.shift} of {self.where}" if self.shift else self.where
-        return ", ".join([graph, *shown(self.config), f"batch {self.batch}"])
+        return ", ".join([self.graph, *shown(self.config), f"batch {self.batch}"])
 
 
 @dataclass
@@ -63,7 +67,7 @@ class Builder:
     options: Mapping[str, Any]  # of ev.compare
     parameters: Any = None
     shifts: tuple[str, ...] | None = None  # None: those of the filter
-    left_out: Counter[str] = field(default_factory=Counter)
+    left_out: dict[str, list[Setting]] = field(default_factory=dict)  # by the reason
 
     def __post_init__(self) -> None:
         owner = self._signed
@@ -151,7 +155,8 @@ class Builder:
         except (ValueError, NotRepresentable) as error:
             raise LeftOut(" ".join(str(error).split())) from error
         if not isinstance(reference, Module):
-            raise TypeError(f"{self.title} returned {type(reference).__name__}; expected a filter or network of evref")
+            what = f"the class {reference.__name__}" if isinstance(reference, type) else type(reference).__name__
+            raise TypeError(f"{self.title} returned {what}; expected a filter or network of evref")
         return graph, reference
 
     # ---- all cases -------------------------------------------------------------------------------------------------
@@ -168,7 +173,7 @@ class Builder:
                     try:
                         cases.append(self.case(Setting(where, graph, shift, config, batch)))
                     except LeftOut as reason:
-                        self.left_out[str(reason)] += 1
+                        self.left_out.setdefault(str(reason), []).append(Setting(where, graph, shift, config, batch))
                         refused.setdefault(str(reason), reason)
         if not cases:
             reasons = "; ".join(refused) or "graphs is empty"
@@ -178,7 +183,8 @@ class Builder:
     def notes(self) -> tuple[str, ...]:
         """What was left out, how often and why."""
         return tuple(
-            f"left out {count} time{'s' if count > 1 else ''}: {reason}" for reason, count in self.left_out.items()
+            f"left out {len(cases)} case{'s' if len(cases) > 1 else ''}, on {_graphs_of(cases)}: {reason}"
+            for reason, cases in self.left_out.items()
         )
 
     # ---- simpler ones ----------------------------------------------------------------------------------------------
@@ -188,6 +194,12 @@ class Builder:
                 yield self.case(replace(simpler, where=in_words(simpler.weights)))
             except (LeftOut, BuildError):
                 continue
+
+
+def _graphs_of(cases: list[Setting]) -> str:
+    names = list(dict.fromkeys(case.graph for case in cases))
+    rest = f" and {len(names) - NAMED} more graphs" if len(names) > NAMED + 1 else ""
+    return ", ".join(names[:NAMED] if rest else names) + rest
 
 
 def _takes_all(arguments: Mapping[str, Any]) -> bool:
@@ -230,9 +242,12 @@ def as_filter(filt: Any) -> Any:
         if filt not in catalogue:
             raise ValueError(f"filt is {filt!r}; expected one of {', '.join(catalogue)}{did_you_mean(filt, catalogue)}")
         return catalogue[filt]
-    if isinstance(filt, type) and not issubclass(filt, Filter):
-        raise TypeError(f"filt is the class {filt.__name__}; expected a filter's name, its class or a function")
+    expected = "expected a filter's name, its class or a function of the graph"
+    if isinstance(filt, type) and (isabstract(filt) or not issubclass(filt, Filter)):
+        raise TypeError(f"filt is the class {filt.__name__}; {expected}")
+    if isinstance(filt, Module):  # which can be called, on signals
+        what = "a filter on one graph" if isinstance(filt, Filter) else "a layer or network already"
+        raise TypeError(f"filt is {type(filt).__name__}; {expected}; it is {what}: evref.compare is for that")
     if not callable(filt):
-        hint = "; it is a filter on one graph: evref.compare is for that" if isinstance(filt, Module) else ""
-        raise TypeError(f"filt is {type(filt).__name__}; expected a filter's name, its class or a function{hint}")
+        raise TypeError(f"filt is {type(filt).__name__}; {expected}")
     return filt

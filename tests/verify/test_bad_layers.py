@@ -57,6 +57,29 @@ def test_what_is_returned(spoil, kind, sentence):
     assert sentence in said(report) and report.problem_kind == kind and report.rows == ()
 
 
+def of_float64(params, x):
+    y = np.zeros((len(x), 5))
+    y += right(params, x).sum(1)
+    return y
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [(of_float64, "(3, 5)"), (lambda params, x: np.zeros((3, 1, 5, 2000)), "(3, 1, 5, 2000)")],
+)
+def test_a_wrong_shape_is_told_though_float32_would_be_refused(layer, shape):
+    assert f"the output has shape {shape}; expected (3, 3, 5)" in said(ev.compare(layer, FILT))
+
+
+def test_a_layer_of_float32_is_judged_as_one():
+    def layer(params, x):
+        return right(params, x).sum(1).astype(np.float32)
+
+    assert "the output has shape (3, 5); expected (3, 3, 5)" in said(ev.compare(layer, FILT))
+    report = ev.compare(layer, FILT, dtype="float64")
+    assert "the output is float32 for parameters and x of float64; expected float64" in said(report)
+
+
 def test_async_functions():
     async def layer(params, x):
         return right(params, x)

@@ -63,6 +63,10 @@ class Silent:
         lambda x, phi, **rest: by_name(x, phi, **rest),
         lambda h, phi, bias, slope=0.2: by_name(h, phi, bias),
         lambda x, params: right(params, x),
+        lambda x, p: right(p, x),
+        lambda x, w: right(w, x),
+        lambda x, w, scale=1: scale * right(w, x),
+        lambda signal, params: right(params, signal),
         lambda *args: right(*args),
         lambda *args, **kwargs: right(*args, **kwargs),
         lambda parameters, signal, scale=1: scale * right(parameters, signal),
@@ -103,6 +107,44 @@ def test_what_is_no_layer(layer, message):
         return
     with pytest.raises(TypeError, match=message):
         ev.compare(layer, FILT)
+
+
+EXPECTED = "; expected (params, x), or x and phi, bias by name; for another call say call=lambda layer, params, x: ..."
+
+
+@pytest.mark.parametrize(
+    ("layer", "how"),
+    [
+        (lambda x, w: w @ x @ S.T, "(x, w) and was called with x and params, a dict"),
+        (lambda w, x: w @ x @ S.T, "(w, x) and was called with params, a dict, and x"),
+        (lambda x, w, scale=2: x @ w["w"], "(x, w, scale) and was called with x and params, a dict"),
+    ],
+)
+def test_an_argument_that_is_no_dict_in_the_layer(layer, how):
+    report = ev.compare(layer, FILT)
+    assert report.problem_kind == "raises" and report.problem.startswith("the layer raised ")
+    assert report.problem.endswith(f"; layer takes {how}{EXPECTED}")
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda params, x: x @ x,
+        lambda x, params: x @ x,
+        lambda p, x: x @ x,
+        lambda x, w: x @ x + w["phi"],  # it knows that w is a dict
+        lambda *args: args[1] @ args[1],
+    ],
+)
+def test_a_layer_that_knows_of_the_dict_is_not_told(layer):
+    report = ev.compare(layer, FILT)
+    assert report.problem_kind == "raises" and "layer takes" not in report.problem
+
+
+def test_a_function_without_parameters_takes_x_alone():
+    relu = ev.ReLU()
+    for layer in (lambda x: np.maximum(x, 0), lambda x, slope=0.0: np.maximum(x, slope * x)):
+        assert ev.compare(layer, relu).ok
 
 
 def test_objects_that_answer_to_nothing_and_to_everything():

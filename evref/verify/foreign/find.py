@@ -12,11 +12,13 @@ from typing import Any, Literal, cast, get_args
 
 from .jax_layer import JaxLayer
 from .numpy_layer import NumpyLayer
+from .problem import hinting
 from .torch_layer import TorchLayer
 
 Framework = Literal["torch", "jax", "numpy", "contract"]
 Adapter = TorchLayer | JaxLayer | NumpyLayer
 MOST_WRAPPERS = 50  # decorators around a function: an object may claim to wrap itself
+DICTS = ("params", "parameters", "p")  # names of an argument that is meant for all parameters
 OWNERS = ("torch", "jax", "jaxlib", "numpy")
 EXPECTED = (
     "expected a function of (params, x), a torch.nn.Module, or an object with forward(params, x) and "
@@ -39,15 +41,15 @@ def adapters(layer: Any, names: Sequence[str], call: Any, backward: Any, framewo
         if function is not None and not _takes(function, len(expected)):
             raise TypeError(f"{what} takes {_arguments_of(function)}; expected ({', '.join(expected)})")
     if a_module:
-        return [TorchLayer(call or (lambda module, x: module(x)), layer)]
+        return [TorchLayer(call or _calling_module(layer), layer)]
     if framework == "contract" or (framework is None and _on_the_contract(layer) and call is None):
         if not callable(_attribute(layer, "forward")):
             raise TypeError(f"layer is {type(layer).__name__}, which has no forward; {EXPECTED}")
         own = _attribute(layer, "backward")
         return [NumpyLayer(layer.forward if own else partial(_output_of, layer), own, "contract")]
-    if isinstance(layer, type) or not (callable(layer) or call is not None):
-        hint = "; it is a class: pass an instance" if isinstance(layer, type) else ""
-        raise TypeError(f"layer is {_called(layer)}; {EXPECTED}{hint}")
+    require_no_class(layer)
+    if not (callable(layer) or call is not None):
+        raise TypeError(f"layer is {type(layer).__name__}; {EXPECTED}")
     function = calling(layer, names) if call is None else partial(call, layer)
     if backward is not None:
         return [NumpyLayer(function, backward)]
@@ -64,8 +66,10 @@ def adapters(layer: Any, names: Sequence[str], call: Any, backward: Any, framewo
     return found
 
 
-def _called(layer: Any) -> str:
-    return f"the class {layer.__name__}" if isinstance(layer, type) else type(layer).__name__
+def require_no_class(layer: Any) -> None:
+    """TypeError where an instance was meant."""
+    if isinstance(layer, type):
+        raise TypeError(f"layer is the class {layer.__name__}; {EXPECTED}; it is a class: pass an instance")
 
 
 def _output_of(layer: Any, params: Any, x: Any) -> Any:
@@ -83,9 +87,31 @@ def _on_the_contract(layer: Any) -> bool:
     return all(callable(_attribute(layer, name)) for name in ("forward", "backward")) and not isinstance(layer, type)
 
 
+def _calling_module(module: Any) -> Callable[[Any, Any], Any]:
+    forward = _attribute(module, "forward")
+    if _takes(forward, 1) or _takes(forward, 0):
+        return lambda module, x: module(x)
+    hint = (
+        f"forward takes {_arguments_of(forward)} and was called with x alone; for another call say "
+        "call=lambda layer, x: layer(x, ...)"
+    )
+    return _hinting(lambda module, x: module(x), hint)
+
+
+def _hinting(function: Callable[[Any, Any], Any], hint: str) -> Callable[[Any, Any], Any]:
+    def call(layer_or_params: Any, x: Any) -> Any:
+        with hinting(hint):
+            return function(layer_or_params, x)
+
+    return call
+
+
 # ---- how a function takes its parameters -----------------------------------------------------------------------------
 def calling(function: Any, names: Sequence[str]) -> Callable[[Any, Any], Any]:
     """`function` as one of (params, x): as it is, with x first, or with the parameters by keyword.
+
+    Where it says neither that it takes a dict nor the names of the parameters, and raises, the message ends with how it
+    was called.
 
     >>> calling(lambda x, phi: x * phi, ["phi"])({"phi": 3}, 2)
     6
@@ -105,19 +131,20 @@ def calling(function: Any, names: Sequence[str]) -> Callable[[Any, Any], Any]:
     lacking = [] if any_name else [name for name in names if name not in named]
     if names and not lacking and len(others) == 1:
         return _by_name(function, others[0], named)
-    first_two = list(named)[:2]
-    if first_two in (["x", "params"], ["x", "parameters"]):
-        return lambda params, x: function(x, params)
-    if len(arguments) == 1 and not names:
+    first, second = [*named, "", ""][:2]
+    if not names and (len(arguments) == 1 or (first == "x" and _takes(function, 1))):
         return lambda params, x: function(x)
-    if not _takes(function, 2) or (first_two[:1] == ["x"] and first_two[-1] in names):
+    expected = f"(params, x), or x and {', '.join(names)} by name" if names else "(x), or (params, x)"
+    expected = f"expected {expected}; for another call say call=lambda layer, params, x: ..."
+    if not _takes(function, 2) or (first == "x" and second in names):
         lacks = f" has no argument {', '.join(lacking)} and" if names and set(names) & set(named) and lacking else ""
-        expected = f"(params, x), or x and {', '.join(names)} by name" if names else "(x), or (params, x)"
-        raise TypeError(
-            f"layer{lacks} takes {_arguments_of(function)}; expected {expected}; "
-            "for another call say call=lambda layer, params, x: ..."
-        )
-    return cast(Callable[[Any, Any], Any], function)
+        raise TypeError(f"layer{lacks} takes {_arguments_of(function)}; {expected}")
+    x_first = first == "x" or (second in DICTS and first not in DICTS)
+    call = (lambda params, x: function(x, params)) if x_first else cast(Callable[[Any, Any], Any], function)
+    if not named or (second if x_first else first) in DICTS or set(names) & set(_strings_in(_code_of(function))):
+        return call
+    how = "x and params, a dict" if x_first else "params, a dict, and x"
+    return _hinting(call, f"layer takes {_arguments_of(function)} and was called with {how}; {expected}")
 
 
 def _by_name(function: Any, x_name: str, named: dict[str, inspect.Parameter]) -> Callable[[Any, Any], Any]:
@@ -158,7 +185,8 @@ def likely_frameworks(function: Any) -> dict[str, bool]:
 
     True where the code names that one of torch and JAX, and not both: if it runs in that one, it is meant for it.
     """
-    imported = set(_names_in(_code_of(function))) & {"torch", "jax"}  # perhaps by the function, when it is called
+    # Perhaps by the function, when it is called; `import jax.numpy` has that name.
+    imported = {name.partition(".")[0] for name in _names_in(_code_of(function))} & {"torch", "jax"}
     known: list[str] = [
         name for name in ("torch", "jax") if name in sys.modules or (name in imported and find_spec(name))
     ]
@@ -241,6 +269,14 @@ def _names_in(code: CodeType | None) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names_in(constant)
+
+
+def _strings_in(code: CodeType | None) -> Iterator[str]:
+    for constant in () if code is None else code.co_consts:
+        if isinstance(constant, str):
+            yield constant
+        elif isinstance(constant, CodeType):
+            yield from _strings_in(constant)
 
 
 def _values_of_the_file(function: Any) -> Iterator[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .problem import CAST, NOT_OF_NUMPY, LayerProblem, described, require_same_entries, running
+from .problem import CAST, LayerProblem, not_of, require_same_entries, running
 
 Arrays = dict[str, np.ndarray]
 
@@ -71,8 +71,7 @@ def _checked(y: Any, dtype: Any) -> np.ndarray:
     import jax
 
     if not isinstance(y, jax.Array):
-        hint = NOT_OF_NUMPY if isinstance(y, np.ndarray) else ""
-        raise LayerProblem("type", f"the layer returned {described(y)}; expected one jax.Array, the output{hint}")
+        raise not_of("jax", y, "one jax.Array, the output")
     if y.dtype != dtype:
         hint = " (y.real is its real part)" if np.issubdtype(y.dtype, np.complexfloating) else ""
         raise LayerProblem("dtype", CAST.format(y.dtype, dtype) + hint)

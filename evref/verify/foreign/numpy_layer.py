@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .problem import CAST, LayerProblem, described, require_same_entries, running
+from .problem import CAST, LayerProblem, described, not_of, require_same_entries, running
 
 Arrays = dict[str, np.ndarray]
 
@@ -108,7 +108,7 @@ def _gradient(what: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
 def _checked(y: Any, dtype: np.dtype, taped: bool) -> np.ndarray:
     if not isinstance(y, np.ndarray) or isinstance(y, np.ma.MaskedArray):
         expected = "one numpy.ndarray, the output" + (", or (output, tape)" if taped else "")
-        raise LayerProblem("type", f"the layer returned {described(y)}; expected {expected}")
+        raise not_of("numpy", y, expected)
     if y.dtype.newbyteorder("=") != dtype:
         hint = " (y.real is its real part)" if y.dtype.kind == "c" else ""
         raise LayerProblem("dtype", CAST.format(y.dtype, dtype) + hint)

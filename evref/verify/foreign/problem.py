@@ -6,7 +6,7 @@ import inspect
 import sysconfig
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +18,7 @@ CAST = "the output is {0} for parameters and x of {1}; expected {1}: something i
 NOT_OF_NUMPY = ' (for a function of NumPy say framework="numpy")'
 INSTALLED = ("site-packages", "dist-packages")
 FRAMEWORKS = ("torch", "jax", "jaxlib", "numpy", "scipy", "numba")
+ARRAYS_OF = ("torch", "jax", "jaxlib", "numpy")
 TYPED = ("<ipython", "<stdin", "<doctest", "<console", "<python-input")  # files of what a user types
 LONGEST = 300  # letters of a message that are shown
 _EVREF = Path(__file__).parents[2]
@@ -27,12 +28,22 @@ _STANDARD = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstd
 class LayerProblem(Exception):
     """`kind` is one word: raises, type, shape, dtype, device, random, mutates.
 
-    `line` is the one in the user's file where something was raised: among attempts, the larger got further.
+    `line` is the one in the user's file where something was raised: among attempts, the larger got further. `hint` ends
+    the text. `elsewhere`: an array of another framework came back, so what the layer does in this one is no news.
     """
 
-    def __init__(self, kind: str, text: str, line: int = 0) -> None:
-        super().__init__(text)
-        self.kind, self.text, self.line = kind, text, line
+    def __init__(self, kind: str, said: str, line: int = 0, hint: str = "", elsewhere: bool = False) -> None:
+        super().__init__(said)
+        self.kind, self.said, self.line, self.hint, self.elsewhere = kind, said, line, hint, elsewhere
+
+    @property
+    def text(self) -> str:
+        return f"{self.said}; {self.hint}" if self.hint else self.said
+
+    @property
+    def ran(self) -> bool:
+        """Whether the layer returned something, in the framework that was tried."""
+        return self.kind != "raises" and not self.elsewhere
 
 
 @contextmanager
@@ -49,6 +60,25 @@ def running(what: str) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:
         raise LayerProblem("raises", f"{what} raised {raised(error)}", (_own_line(error) or ("", 0))[1]) from error
+
+
+@contextmanager
+def hinting(hint: str) -> Iterator[None]:
+    """Whatever the layer raises becomes a LayerProblem that ends with `hint`."""
+    try:
+        with running("the layer"):
+            yield
+    except LayerProblem as problem:
+        raise LayerProblem(problem.kind, problem.said, problem.line, hint) from problem
+
+
+def first_told(problems: Sequence[LayerProblem]) -> LayerProblem:
+    """Of attempts in several frameworks, the likeliest first: a later one matters only where the earlier did not run.
+
+    >>> first_told([LayerProblem("raises", "a"), LayerProblem("shape", "b"), LayerProblem("type", "c")]).text
+    'b'
+    """
+    return next((problem for problem in problems if problem.ran), problems[0])
 
 
 def raised(error: BaseException) -> str:
@@ -100,6 +130,18 @@ def described(value: Any) -> str:
         return "a generator (there is a yield in it)"
     name = type(value).__name__
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}" + _size_of(value)
+
+
+def not_of(framework: str, value: Any, expected: str) -> LayerProblem:
+    """The problem with an output that is no array of this framework."""
+    owner = type(value).__module__.partition(".")[0]
+    own = ("jax", "jaxlib") if framework == "jax" else (framework,)
+    hint = NOT_OF_NUMPY if isinstance(value, np.ndarray) and framework != "numpy" else ""
+    return LayerProblem(
+        "type",
+        f"the layer returned {described(value)}; expected {expected}{hint}",
+        elsewhere=owner in ARRAYS_OF and owner not in own,
+    )
 
 
 def _size_of(value: Any) -> str:

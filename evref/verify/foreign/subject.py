@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from .find import Adapter, adapters, is_torch_module
 from .global_state import generator_states, set_generators
 from .layouts import Layout, candidates
 from .parameters import ParameterMap
-from .problem import NOT_OF_NUMPY, LayerProblem
+from .problem import LayerProblem, first_told
 from .torch_module import require_parameters
 
 Array = np.ndarray
@@ -172,27 +172,43 @@ def make_subject(
     theirs = mapped.theirs(params)
     if is_torch_module(layer):
         require_parameters(layer, theirs)
-    problems: list[LayerProblem] = []
-    without_gradients: list[Subject] = []  # perhaps the function is meant for another framework
+    layouts = candidates(layout, x.ndim - 1)
+    tried: list[Subject | LayerProblem] = []  # what did not do, the likeliest framework first
     for adapter in adapters(layer, list(mapped.pieces), call, backward, framework):
-        for tried in adapter.dtypes() if dtype is None else [np.dtype(dtype)]:
-            subjects = [
-                Subject(adapter.fresh(), mapped, where, tried, y.shape[1:], dtype is None)
-                for where in candidates(layout, x.ndim - 1)
-            ]
-            found = _fitting(subjects, params, x, y)
-            if isinstance(found, LayerProblem):
-                problems.append(found)
-                continue
+        found = _of_dtypes(
+            _fitting(
+                [Subject(adapter.fresh(), mapped, where, of, y.shape[1:], dtype is None) for where in layouts],
+                params,
+                x,
+                y,
+            )
+            for of in (adapter.dtypes() if dtype is None else [np.dtype(dtype)])
+        )
+        if isinstance(found, Subject):
             if adapter.certain or not adapter.autodiff or _gives_gradients(found, params, x, y):
                 return found
-            without_gradients.append(found)
-            break
-        if adapter.certain and problems and _rank(problems[-1]) == 0:
-            break  # it is of this framework, and what it returns is wrong
-    if without_gradients and all(_rank(problem) > 0 for problem in problems):
-        return without_gradients[0]
-    raise min(problems, key=_rank_of_all)  # of those that say as much the first
+        elif adapter.certain and found.ran:
+            raise found  # it is of this framework, and what it returns is wrong
+        tried.append(found)
+    chosen = next((found for found in tried if isinstance(found, Subject) or found.ran), tried[0])
+    if isinstance(chosen, Subject):  # without gradients, which no other framework has either
+        return chosen
+    raise chosen
+
+
+def _of_dtypes(attempts: Iterable[Subject | LayerProblem]) -> Subject | LayerProblem:
+    """The first dtype in which a layer runs and fits, or else what is wrong in the first in which it runs.
+
+    A layer that has a dtype of its own is judged in that one: that the output is float32 is no news once float32 was
+    tried.
+    """
+    problems = []
+    for found in attempts:
+        if isinstance(found, Subject):
+            return found
+        problems.append(found)
+    others = [problem for problem in problems if problem.ran and problem.kind != "dtype"]
+    return others[0] if others else first_told(problems)
 
 
 def _fitting(subjects: list[Subject], params: Arrays, x: Array, y: Array) -> Subject | LayerProblem:
@@ -215,16 +231,11 @@ def _rank(problem: LayerProblem) -> int:
     return {"raises": 2, "shape": 1}.get(problem.kind, 0)
 
 
-def _rank_of_all(problem: LayerProblem) -> int:
-    """A function of NumPy returns NumPy's arrays in other frameworks too: what it does there is no news."""
-    return 2 if problem.text.endswith(NOT_OF_NUMPY) else _rank(problem)
-
-
 def _most_telling(found: list[tuple[LayerProblem, Layout]]) -> LayerProblem:
     """Of the failures in several layouts: of those that raised the one that got furthest."""
     problem, where = min(found, key=lambda pair: (_rank(pair[0]), -pair[0].line))
     if problem.kind == "raises" and len({other.text for other, _ in found}) > 1:
-        return LayerProblem("raises", f"{problem.text}, called with ({where.name})", problem.line)
+        return LayerProblem("raises", f"{problem.said}, called with ({where.name})", problem.line, problem.hint)
     return problem
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .problem import CAST, NOT_OF_NUMPY, LayerProblem, described, require_same_entries, running
+from .problem import CAST, LayerProblem, not_of, require_same_entries, running
 from .torch_module import copied, set_parameters, untouched_parameters
 
 Arrays = dict[str, np.ndarray]
@@ -167,8 +167,7 @@ def _checked(y: Any, dtype: Any) -> np.ndarray:
     import torch
 
     if not isinstance(y, torch.Tensor):
-        hint = NOT_OF_NUMPY if isinstance(y, np.ndarray) else ""
-        raise LayerProblem("type", f"the layer returned {described(y)}; expected one torch.Tensor, the output{hint}")
+        raise not_of("torch", y, "one torch.Tensor, the output")
     if y.device.type != "cpu":
         raise LayerProblem("device", f"the output is on device {y.device}; expected CPU, where the reference computes")
     if y.layout != torch.strided:
