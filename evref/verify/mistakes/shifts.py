@@ -240,6 +240,8 @@ def _scaled_laplacian(W: Any, eye: Any, graph: Graph, options: dict[str, Any]) -
             yield OtherShift("spectrum-scale", f"lambda_max is that {words} and not that of L", right * (2 / t) - eye)
     says = "D^-1/2 W D^-1/2 stands for S: lambda_max is taken as 2 and the sign is lost"
     yield OtherShift("spectrum-scale", says, _normalised(W))
+    if not combinatorial and (np.diff(W.indptr) == 0).any():  # without such a node the same matrix
+        yield OtherShift("spectrum-scale", "I - L stands for S, with 1 for a node without edges", eye - right)
     yield OtherShift("self-loops", "GCN's D^-1/2 (W + I) D^-1/2 stands for S", _normalised(W + eye))
     yield OtherShift("degree", "W itself stands for S", W)
     for mistake, says, L in _other_laplacians(W, eye, combinatorial):
