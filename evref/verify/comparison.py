@@ -165,7 +165,8 @@ class Comparison:
             lines.append(f"  run by: {self.setting}")
         if self.rows:
             lines += _table(self.rows)
-        lines += [f"  note: {note}" for note in self.notes]
+        for note in self.notes:
+            lines += _paragraph("note", note)
         if not self.ok:
             lines += _paragraph("problem" if self.problem else "diagnosis", self.diagnosis)
             if self.causes and self.smallest:
