@@ -78,15 +78,15 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     seed = checks.as_count("--seed", arguments.seed)
-    with redirect_stdout(sys.stderr), _without_descriptor():  # what the user's file prints is no part of the report
+    with redirect_stdout(sys.stderr), _descriptor_to_stderr():  # what the user's file prints is no part of the report
         report = _report(arguments, seed)
     print(json.dumps(report.to_dict(), indent=2) if arguments.json else report)
     return 2 if report.problem else 0 if report.ok else 1
 
 
 @contextmanager
-def _without_descriptor() -> Iterator[None]:
-    """The same for what is written past sys.stdout: by C code, by child processes, by os.write(1, ...)."""
+def _descriptor_to_stderr() -> Iterator[None]:
+    """To standard error what is written past sys.stdout too: by C code, by child processes, by os.write(1, ...)."""
     try:
         ours = sys.stdout is sys.__stderr__ and sys.__stdout__ is not None and sys.__stdout__.fileno() == 1
         kept = os.dup(1) if ours else None

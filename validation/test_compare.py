@@ -12,6 +12,7 @@ import torch
 from right_layers import right
 
 import evref as ev
+from evref.verify.compare import Case, compare_cases
 from evref.verify.examples import probe_graph
 
 with warnings.catch_warnings():  # PyG scripts a class when it is imported
@@ -160,6 +161,29 @@ def test_a_dense_parameter_without_a_mask():
     assert ev.compare(lambda params, x: layer({"Phi": mask * params["Phi"]}, x), filt, parameters=dense).ok
 
 
+@pytest.mark.parametrize(
+    ("steps", "named"),
+    [
+        ((lambda phi: phi.transpose(0, 2, 1, 3), "dense"), True),
+        (("dense", lambda Phi: Phi.transpose(0, 2, 1, 3, 4)), True),
+        ((lambda phi: phi.reshape(2, 3, 2, GRAPH.nnz).swapaxes(1, 2), "dense"), False),  # fits our entries alone
+    ],
+)
+def test_a_dense_parameter_in_an_order_of_its_own(steps, named):
+    filt = ev.EdgeVariant(GRAPH, order=2, in_features=2, out_features=3)
+
+    def layer(params, x):
+        w, y = x[:, None].expand(-1, 3, -1, -1), 0
+        for Phi in params["Phi"].transpose(1, 2):
+            w = torch.einsum("fgij,bfgj->bfgi", Phi, w)
+            y = y + w
+        return y.sum(2)
+
+    report = ev.compare(layer, filt, parameters={"Phi": ("phi", *steps)})
+    assert {row.name for row in report.rows if row.status == "off"} == {"grad Phi outside the support"}
+    assert [cause.name for cause in report.causes] == ["outside-support"] * named
+
+
 # ---- modes and dtypes ------------------------------------------------------------------------------------------------
 class WithDropout(torch.nn.Module):
     def __init__(self):
@@ -214,6 +238,7 @@ def test_frozen_parameters_are_said():
     module.theta.requires_grad_(False)
     report = ev.compare(module, CHEB)
     assert report.ok and report.notes == ("compared as if trained, but requires_grad is False: theta",)
+    assert compare_cases([Case("a", module, CHEB), Case("b", module, CHEB)]).notes == report.notes
 
 
 def test_float32_inside_is_no_wrong_gradient():

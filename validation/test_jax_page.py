@@ -10,7 +10,8 @@ import pytest
 
 jax = pytest.importorskip("jax")
 
-import numpy as np  # noqa: E402 - needs jax
+import jax_speed  # noqa: E402 - needs jax
+import numpy as np  # noqa: E402
 from check_my_layer import ROOT, alike, outputs  # noqa: E402
 from jax_examples import FILTER, X, float64, in_float64  # noqa: E402, F401
 
@@ -73,3 +74,21 @@ def test_every_error_is_quoted() -> None:
 def test_the_example_of_the_docstring() -> None:
     result = doctest.testmod(evref.bridges.jax)
     assert result.attempted > 5 and not result.failed
+
+
+# ---- what it costs ---------------------------------------------------------------------------------------------------
+def test_the_speed_is_measured_of_right_answers() -> None:
+    row = jax_speed.measured((6, 2, 1), 0.01, 1)
+    assert list(row) == list(jax_speed.COLUMNS) and all(multiple > 0 for multiple in row.values())
+
+
+def test_what_the_page_says_of_the_speed() -> None:
+    """Each row of the measurement bears it out, and the page quotes no figure."""
+    lines = (ROOT / "validation" / "jax_speed.md").read_text(encoding="utf-8").splitlines()
+    rows = [list(map(float, line.split("|")[2:-1])) for line in lines if re.match(r"\| \d", line)]
+    assert len(rows) == len(jax_speed.SIZES)
+    for output, inside, outside, second in rows:
+        assert output > 1 and outside > inside > 1 and second > inside
+    assert all(outside > 10 * inside for _, inside, outside, _ in rows[:2])  # short passes
+    section = PAGE.split("\n## What it costs\n")[1]
+    assert not re.search(r"\d", re.sub(r"`[^`]*`", "", section))

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import did_you_mean
+from ..checks import did_you_mean, what_is
 from ..contract import Module, NotRepresentable
 from ..filters import Filter, catalogue
 from ..graph import Graph, NotDiagonalizable, RepeatedEigenvaluesWarning
@@ -155,8 +155,7 @@ class Builder:
         except (ValueError, NotRepresentable) as error:
             raise LeftOut(" ".join(str(error).split())) from error
         if not isinstance(reference, Module):
-            what = f"the class {reference.__name__}" if isinstance(reference, type) else type(reference).__name__
-            raise TypeError(f"{self.title} returned {what}; expected a filter or network of evref")
+            raise TypeError(f"{self.title} returned {what_is(reference)}; expected a filter or network of evref")
         return graph, reference
 
     # ---- all cases -------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ SINGLE_ONLY = (
     "it agrees to the precision of float32 only: something inside is float32, or a small number is added somewhere "
     "(dtype=float64 insists)"
 )
-IN_TRAIN_MODE = "the module is in train mode (dropout, batch normalisation): compare it as model.eval() leaves it"
+SQUARE = "there are as many features as nodes: the order of axes is a guess; layout= says which is meant"
 LONGEST_TITLE = 300
 SIZE = {"off": 3, "nan": 2, "kink": 1, "ok": 0, "not compared": -1}
 
@@ -143,10 +143,9 @@ def compare(
     points = _points(reference, params, x, checks.as_count("seed", seed))
     case = Case("", layer, reference, options=options)
     report = _compared([(case, point) for point in points])
-    if not report.ok and not report.causes and layout is None and _order_is_open(reference):
+    if layout is None and _order_is_open(reference) and report.rows and not report.ok and not report.causes:
         report = _in_the_other_order(report, case, points)
-    notes = (*report.notes, *remarks_on(layer))
-    return replace(report, layer=_named(layer), reference=_title(reference), notes=notes, cases=())
+    return replace(report, layer=_named(layer), reference=_title(reference), cases=())
 
 
 def _order_is_open(reference: Module) -> bool:
@@ -156,14 +155,12 @@ def _order_is_open(reference: Module) -> bool:
 
 
 def _in_the_other_order(report: Comparison, case: Case, points: Sequence[Point]) -> Comparison:
-    """The report with nodes before features if that says more, or the one that is there; with a note."""
-    other = replace(case, options={**case.options, "layout": "nodes, features"})
-    found = _compared([(other, point) for point in points])
-    better = found.ok or bool(found.causes)
-    order = "(nodes, features)" if better else "(features, nodes)"
-    note = f"there are as many features as nodes: x went in as {order}; layout= says which is meant"
-    chosen = found if better else report
-    return replace(chosen, notes=(*chosen.notes, note))
+    """The report with nodes before features if that one explains the numbers, else the one that is there."""
+    found = _compared(
+        [(replace(case, options={**case.options, "layout": "nodes, features"}), point) for point in points]
+    )
+    chosen = found if found.ok or found.causes else report
+    return replace(chosen, notes=(*chosen.notes, SQUARE))
 
 
 def compare_cases(cases: Iterable[Case], *, seed: int = 0, title: str = "") -> Comparison:
@@ -228,7 +225,8 @@ def _compared(pairs: Sequence[tuple[Case, Point]]) -> Comparison:
             report = trials if isinstance(trials, Comparison) else _judged(trials, _case_of(trials, pairs))
         except LayerProblem as problem:  # at its hundredth call
             report = _unusable(problem, "", *pairs[0])
-    return replace(report, notes=(*report.notes, *changed))
+    remarks = dict.fromkeys(remark for case, _ in pairs for remark in remarks_on(case.layer))
+    return replace(report, notes=(*report.notes, *remarks, *changed))
 
 
 def _case_of(trials: Sequence[Trial], pairs: Sequence[tuple[Case, Point]]) -> dict[int, Case]:
@@ -303,7 +301,7 @@ def _unusable(problem: LayerProblem, where: str, case: Case, point: Point) -> Co
         if causes:
             text += f". {causes[0].says}: with that all rows agree [{causes[0].name}]"
         elif problem.subject.adapter.training:
-            text += f". {IN_TRAIN_MODE[0].upper()}{IN_TRAIN_MODE[1:]}"
+            text += f". {TRAIN_MODE[0].upper()}{TRAIN_MODE[1:]}"
     return Comparison("", "", problem=text, problem_kind=problem.kind, causes=causes)
 
 
@@ -344,7 +342,7 @@ def _explained(report: Comparison, off: list[Trial], right: list[Trial], cases: 
             found, _ = diagnose(off, right, SINGLE)
         causes = tuple(found)
         if not causes and _train_mode_shows(off[0]):
-            notes = (*notes, IN_TRAIN_MODE)
+            notes = (*notes, TRAIN_MODE)
     first = min(off, key=lambda trial: trial.reference.n_operations() + trial.point.x.size)
     simplest = simplest_failing(first, cases[id(first)], lambda case: _fresh_trial(case, first.subject.layout))
     smallest = smallest_failing(simplest, 40 if too_large(first.reference) else 300)

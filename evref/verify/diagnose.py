@@ -12,6 +12,7 @@ from ..filters import EdgeVariant
 from ..filters.base import Filter
 from ..graph import Graph
 from .comparison import Cause
+from .foreign.parameters import Moved
 from .mistakes import variants_of
 from .mistakes.terms import terms_of
 from .places import entries_of
@@ -119,19 +120,31 @@ def _never_masked(trial: Trial, dtype: np.dtype) -> float | None:
         ours, steps = trial.subject.parameters.pieces[theirs]
         if full is None or ours != "phi":
             return None
-        predicted = full
-        for step in steps:
-            if callable(step):
-                predicted = step(predicted)
-            elif not isinstance(step, str):
-                predicted = predicted[step]
-            elif step == "T":
-                predicted = predicted.swapaxes(-1, -2)
+        predicted = _through(full, steps)
+        if predicted is None:
+            return None
         error = _relative(outside, predicted, trial.scale(theirs))
         if not error <= trial.tolerance("grad phi", dtype):
             return None
         worst = max(worst, error)
     return worst
+
+
+def _through(full: np.ndarray, steps: Sequence[Any]) -> np.ndarray | None:
+    """N x N matrices in the shape of their parameter; None where a function of theirs fits only the entries of ours."""
+    N = full.shape[-1]
+    array = full.reshape(*full.shape[:-2], N * N)  # as entries are, until "dense" makes matrices of them
+    for step in steps:
+        if isinstance(step, Moved):
+            try:
+                array = np.asarray(step.function(array))
+            except Exception:
+                return None
+        elif not isinstance(step, str):
+            array = array[step]
+        else:
+            array = array.swapaxes(-1, -2) if step == "T" else array.reshape(*array.shape[:-1], N, N)
+    return array
 
 
 def _on_complete_graph(trial: Trial) -> np.ndarray | None:

@@ -12,6 +12,7 @@ somewhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,28 @@ from ..places import entries_of
 
 Arrays = dict[str, np.ndarray]
 Steps = tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """A step that moves entries; `places`: where in our array, in C order, each entry of theirs comes from."""
+
+    function: Callable[[np.ndarray], Any]
+    places: np.ndarray
+
+    @classmethod
+    def by(cls, function: Callable[[np.ndarray], Any], shape: tuple[int, ...]) -> Moved:
+        """What the function does to an array of this shape; ValueError if it changes numbers."""
+        size = int(np.prod(shape))
+        places = np.asarray(function(np.arange(size).reshape(shape)))
+        numbers = np.random.default_rng(0).standard_normal(shape)
+        in_range = places.dtype.kind == "i" and (not places.size or 0 <= places.min() <= places.max() < size)
+        if not in_range or not np.array_equal(np.asarray(function(numbers.copy())), numbers.reshape(-1)[places]):
+            raise ValueError(
+                "the function changes the entries; expected a function of one array that moves its entries, such as "
+                "lambda w: w.reshape(4, 3)"
+            )
+        return cls(function, places)
 
 
 class ParameterMap:
@@ -49,12 +72,19 @@ class ParameterMap:
                     f"parameters[{theirs!r}] has the step {step!r}; expected an index, 'T', 'dense' or a function"
                 )
         try:
-            self._forward(np.zeros(self.shapes[ours]), ours, tuple(steps))
+            return ours, self._prepared(ours, steps)
         except Exception as error:  # a step may be the user's own function
             raise ValueError(
                 f"parameters[{theirs!r}] is {value!r}, which does not fit {ours} of shape {self.shapes[ours]}: {error}"
             ) from None
-        return ours, tuple(steps)
+
+    def _prepared(self, ours: str, steps: list[Any]) -> Steps:
+        """The steps, with what the functions among them do found out once and for all."""
+        array, prepared = np.zeros(self.shapes[ours]), []
+        for step in steps:
+            prepared.append(Moved.by(step, array.shape) if callable(step) else step)
+            array = self._step(array, ours, prepared[-1])
+        return tuple(prepared)
 
     def _require_complete(self) -> None:
         ones = {name: np.ones_like(array) for name, array in self.theirs(self._zeros()).items()}
@@ -105,8 +135,8 @@ class ParameterMap:
     def _step(self, array: np.ndarray, ours: str, step: Any) -> np.ndarray:
         if isinstance(step, str):
             return array.swapaxes(-1, -2) if step == "T" else self._dense(array, ours)
-        if callable(step):
-            return array.reshape(-1)[_moved(array.shape, step)]
+        if isinstance(step, Moved):
+            return array.reshape(-1)[step.places]
         return array[step]
 
     def _adjoint(self, grad: np.ndarray, ours: str, steps: Steps) -> np.ndarray:
@@ -122,8 +152,8 @@ class ParameterMap:
             else:
                 full = np.zeros(before.shape)
                 # An entry may be there twice.
-                if callable(step):
-                    np.add.at(full.reshape(-1), _moved(before.shape, step), grad)
+                if isinstance(step, Moved):
+                    np.add.at(full.reshape(-1), step.places, grad)
                 else:
                     np.add.at(full, step, grad)
                 grad = full
@@ -142,19 +172,6 @@ class ParameterMap:
         """The gradient with zeros where our parameter has an entry."""
         support = self._forward(np.ones(self.shapes[ours]), ours, steps)
         return np.where(support == 0, grad, 0.0)
-
-
-def _moved(shape: tuple[int, ...], step: Callable[[np.ndarray], Any]) -> np.ndarray:
-    """The place in our array, in C order, of each entry of theirs; ValueError if the function changes numbers."""
-    size = int(np.prod(shape))
-    places = np.asarray(step(np.arange(size).reshape(shape)))
-    numbers = np.random.default_rng(0).standard_normal(shape)
-    expected = "expected a function of one array that moves its entries, such as lambda w: w.reshape(4, 3)"
-    if places.dtype.kind != "i" or (places.size and not 0 <= places.min() <= places.max() < size):
-        raise ValueError(f"the function changes the entries; {expected}")
-    if not np.array_equal(np.asarray(step(numbers.copy())), numbers.reshape(-1)[places]):
-        raise ValueError(f"the function changes the entries; {expected}")
-    return places
 
 
 def _is_dense(steps: Steps) -> bool:
